@@ -52,6 +52,9 @@ search: $(READY) ## Look for examples that break a property: new ones each time,
 test-agents: agents ## Drive real Codex, Claude Code and others (from npm) against stub models
 	$(BIN)/python -m pytest -m agents -n 4 --dist loadgroup tests/agents
 
+test-agents-newest: $(READY) tmux node ## Try what the registries call newest; writes .cache/newest/report.md
+	$(BIN)/python -m tests.agents.newest $(NEWEST) -n 4 --dist worksteal
+
 accuracy: agents ## Measure how accurate the status is, on the same agents (an hour and a half); writes docs/accuracy.md
 	$(BIN)/python -m tests.agents.accuracy
 
@@ -116,4 +119,4 @@ $(DOCS): $(READY)
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .cache site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.PHONY: help demo test test-slow test-tmux test-python test-web search test-agents accuracy check messages openapi docs pictures bench format agents tmux bubblewrap shells node chromium axe clean
+.PHONY: help demo test test-slow test-tmux test-python test-web search test-agents test-agents-newest accuracy check messages openapi docs pictures bench format agents tmux bubblewrap shells node chromium axe clean

@@ -5,11 +5,13 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Container, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import (
@@ -27,9 +29,10 @@ from tests.agents.accuracy.score import Told
 from tests.agents.installs import AGENTS, FURTHER_AGENTS
 from tests.agents.setups import agent_environment
 from tests.stubs import AnthropicStub, ChatStub, GeminiStub, OpenAIStub
-from tests.stubs.ledger import Ledger
 from tests.stubs.server import Stub
 
+Found = TypeVar("Found")
+Test = TypeVar("Test", bound=Callable[..., object])
 PATIENCE = 60.0
 """Upper limit of every wait, in seconds; waits end by what they wait for."""
 START_SECONDS = "180"
@@ -66,7 +69,7 @@ AT_WORK = frozenset({TerminalStatus.PROCESSING})
 class Manners:
     """How a person deals with one agent, and what model it talks to."""
 
-    stub: Callable[[], Stub]
+    stub: Callable[..., Stub]
     allow: str
     """The key that allows what it asks for."""
     stop: str = "Escape"
@@ -75,6 +78,7 @@ class Manners:
     """What it shows when it wants that key once more."""
     has_profile: bool = True
     """Can it be given a profile?"""
+    signs_in: bool = True
     troubles: tuple[str, ...] = TROUBLES
     """After which it gives up."""
     asks: str = "escalate:touch ../asked.txt"
@@ -90,7 +94,9 @@ MANNERS = {
     "claude_code": Manners(AnthropicStub, allow="1"),
     "gemini_cli": Manners(GeminiStub, has_profile=False, troubles=("http:401",), **FURTHER),
     "copilot_cli": Manners(ChatStub, stop="C-c", troubles=("http:401",), **FURTHER),
-    "opencode": Manners(ChatStub, stops_after="esc again", troubles=("http:400",), **FURTHER),
+    "opencode": Manners(
+        ChatStub, stops_after="esc again", signs_in=False, troubles=("http:400",), **FURTHER
+    ),
 }
 
 
@@ -115,6 +121,8 @@ class Kind:
 
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
+ASK_NOTHING = {Kind("codex", "0.101.0")}
+"""They ask questions only while they plan."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
 DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]
@@ -122,6 +130,23 @@ DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]
 FURTHER_KINDS = [
     Kind(agent.name, version) for agent in FURTHER_AGENTS.values() for version in agent.versions
 ]
+TRIED = [Kind(*name.split("-", 1)) for name in os.environ.get("NEWEST_VERSIONS", "").split()]
+"""What `make test-agents-newest` tries instead of all these."""
+SAVED_SCREENS = Path(__file__).parents[2] / ".cache" / "newest" / "screens"
+
+
+def step(name: str, kinds: Sequence[Kind]) -> Callable[[Test], Test]:
+    """Run a test on these kinds; it is a step of what the newest versions are tried with, too.
+
+    The name may be that of a parameter: `{what}`.
+    """
+
+    def mark(test: Test) -> Test:
+        of_kinds = pytest.mark.parametrize("kind", TRIED or kinds, ids=str)
+        marked: Test = pytest.mark.newest(name)(of_kinds(test))
+        return marked
+
+    return mark
 
 
 @dataclass
@@ -228,28 +253,45 @@ class Driven:
         )
         return str(done.stdout)
 
+    async def save_screen(self, case: str = "") -> None:
+        """Save what is shown, ready to become one of tests/providers/screens."""
+        if not self.ground.step:
+            return
+        status = self.seen[-1].status if self.seen else TerminalStatus.UNKNOWN
+        folder, name = SAVED_SCREENS / self.kind.agent, f"{self.kind.version}-{self.ground.step}"
+        shows = ("capture-pane", "-p", "-t", self._pane)
+        title = ("display-message", "-p", "-t", self._pane, "#{pane_title}")
+        for place, words in {
+            f"{status}/{name}{case}.txt": shows,
+            f"{status}/{name}{case}.title": title,
+            f"drafts/{name}{case}.ansi": (*shows, "-e"),
+        }.items():
+            with suppress(subprocess.CalledProcessError):  # it has ended
+                shown = await self._tmux(*words)
+                (folder / place).parent.mkdir(parents=True, exist_ok=True)
+                (folder / place).write_text(shown, encoding="utf-8")
+
     async def started(self, turn: int) -> None:
         """Wait until the model got the request of this turn, counted from 1."""
-        await asyncio.to_thread(self.stub.wait_for_turns, turn, PATIENCE)
+        await self.until(lambda: self.stub.turns[turn - 1 :])
 
     async def finished(self, turn: int) -> float:
         """Wait until the model's last byte of this turn is sent; return when that was."""
-        done = await asyncio.to_thread(self.stub.wait_for_finish, turn, PATIENCE)
-        assert done.finished is not None
-        return done.finished
+        return await self.until(
+            lambda: [one.finished for one in self.stub.turns[turn - 1 : turn] if one.finished]
+        )
 
     async def answered(self, prompt: str) -> float:
         """Wait until the model's last byte to this prompt is sent; return when that was."""
-
-        def ends(ledger: Ledger) -> list[float]:
-            return [
-                turn.finished for turn in ledger.turns if turn.prompt == prompt and turn.finished
-            ]
-
-        await asyncio.to_thread(
-            self.stub.ledger.wait_for, lambda found: bool(ends(found)), PATIENCE
+        turns = self.stub.turns
+        return await self.until(
+            lambda: [turn.finished for turn in turns if turn.prompt == prompt and turn.finished]
         )
-        return ends(self.stub.ledger)[-1]
+
+    async def until(self, find: Callable[[], list[Found]], within: float = PATIENCE) -> Found:
+        """Wait until something is found in what the model was asked; return the last of it."""
+        await asyncio.to_thread(self.stub.ledger.wait_for, lambda ledger: bool(find()), within)
+        return find()[-1]
 
     async def reached(
         self, *statuses: TerminalStatus, after: float = 0.0, within: float = PATIENCE
@@ -295,6 +337,7 @@ class Driven:
     async def asks(self) -> None:
         """Wait until a question is drawn: a signal may tell of it before it can be answered."""
         await self.sees(self._is_question)
+        await self.save_screen()
 
     def _is_question(self, screen: str) -> bool:
         status = get_provider(self.kind.agent).detect_status(screen)
@@ -370,6 +413,9 @@ class Ground:
     folder: Path
     trusted: bool = True
     """Has a person said before that the agent may work in this folder?"""
+    signed_in: bool = True
+    step: str = ""
+    """What of the newest versions is tried: then screens are saved by this name."""
     term: str | None = None
     """The TERM of whoever starts the server."""
     more_args: tuple[str, ...] = ()
@@ -394,6 +440,7 @@ class Ground:
             await driven.reached(*TerminalStatus)  # how it is before anything is done
             yield driven
         finally:
+            await driven.save_screen("-end")
             await driven.finish()
 
     @property
@@ -409,17 +456,17 @@ class Ground:
     def config(self, permissions: str) -> ServerConfig:
         """Return the settings of a server whose agents talk to the stub."""
         self.work.mkdir(exist_ok=True)
-        setup = agent_environment(
+        kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
+        environ = {name: os.environ[name] for name in kept if name in os.environ}
+        environ |= agent_environment(
             self.kind.agent,
             self.kind.version,
             self.stub.url,
             self.folder / "home",
             self.work if self.trusted else None,
+            self.more_args,
+            signed_in=self.signed_in,
         )
-        setup = replace(setup, args=(*setup.args, *self.more_args))
-        kept = ("PATH", "LANG", "LC_ALL", "TMUX_TMPDIR")
-        environ = {name: os.environ[name] for name in kept if name in os.environ}
-        environ |= setup.server_environ()
         environ |= {
             "CAO_STATE_DIR": str(self.folder / "state"),
             "CAO_CONFIG_DIR": str(self.folder / "config"),

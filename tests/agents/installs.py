@@ -1,12 +1,14 @@
-"""Installs pinned real agent programs into the project's cache, each version in its own folder.
+"""Installs real agent programs into the project's cache, each version in its own folder.
 
-`python -m tests.agents.installs` installs them all.
+`python -m tests.agents.installs` installs all that are pinned.
 `npm install` reports success also where a version has no build for this platform, so a program
 counts as installed only when it tells its version.
 """
 
 import functools
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,12 +20,15 @@ from filelock import FileLock
 CACHE = Path(__file__).parents[2] / ".cache" / "agents"
 INSTALL_SECONDS = 600
 VERSION_SECONDS = 60
-RELEASE_PATTERN = r"\d+\.\d+\.\d+"
+# 0.169.0, 0.170.0-alpha.3
+RELEASE_PATTERN = r"\d+\.\d+\.\d+(?:-\w[\w.-]*)?"
+# Available versions: 0.86.2, 0.86.1
+PUBLISHED_PATTERN = r"^Available versions: (.+)$"
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent program as npm has it."""
+    """An agent program as a registry has it."""
 
     name: str
     """As in the API: `codex`."""
@@ -31,6 +36,8 @@ class Agent:
     program: str
     versions: tuple[str, ...]
     """What the tests run on, newest first."""
+    python: bool = False
+    """It is on PyPI, not on npm."""
 
 
 AGENTS = {
@@ -52,8 +59,21 @@ FURTHER_AGENTS = {
 }
 
 
+ALL_AGENTS = AGENTS | FURTHER_AGENTS
+
+
 class InstallError(Exception):
     """An agent program could not be installed; the text says what was tried."""
+
+
+def order(version: str) -> tuple[list[int], bool, list[int]]:
+    """Return what versions are compared by: a pre-release comes before its release."""
+    release = re.split("[^0-9.]", version)[0]
+    return numbers(release), release == version, numbers(version.removeprefix(release))
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
 
 
 @functools.cache
@@ -63,13 +83,13 @@ def install(name: str, version: str) -> Path:
     Raises:
         InstallError: it cannot be had, or does not run on this machine.
     """
-    agent = (AGENTS | FURTHER_AGENTS)[name]
+    agent = ALL_AGENTS[name]
     folder = CACHE / f"{name}-{version}"
-    program = folder / "node_modules" / ".bin" / agent.program
+    program = folder / ("bin" if agent.python else "node_modules/.bin") / agent.program
     CACHE.mkdir(parents=True, exist_ok=True)
     with FileLock(CACHE / f"{name}.lock"):
-        if not folder.exists():
-            _install_into(folder, f"{agent.package}@{version}")
+        if not program.exists():
+            (_from_pypi if agent.python else _from_npm)(folder, agent.package, version)
     if program_version(program) != version:
         raise InstallError(f"{agent.package} {version} does not run on this machine")
     return program
@@ -87,36 +107,59 @@ def program_version(program: Path) -> str | None:
     return found[0] if told.returncode == 0 and found else None
 
 
-def _install_into(folder: Path, package: str) -> None:
+def published(agent: Agent) -> tuple[str, list[str]]:
+    """Return what the registry calls the latest version, and all that it has.
+
+    Raises:
+        InstallError: it cannot be asked.
+    """
+    if agent.python:
+        told = _run(sys.executable, "-m", "pip", "index", "versions", "--pre", agent.package)
+        versions = " ".join(re.findall(PUBLISHED_PATTERN, told, re.MULTILINE)).split(", ")
+        return next(one for one in versions if order(one)[1]), versions
+    found = json.loads(_npm("view", agent.package, "dist-tags", "versions", "--json"))
+    return found["dist-tags"]["latest"], found["versions"]
+
+
+def _from_npm(folder: Path, package: str, version: str) -> None:
     """Install beside the folder and rename: it is never half an installation."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
         inner = Path(partial) / "inner"
         inner.mkdir()
-        _npm("install", "--prefix", str(inner), "--no-audit", "--no-fund", package)
+        _npm("install", "--prefix", str(inner), "--no-audit", "--no-fund", f"{package}@{version}")
+        shutil.rmtree(folder, ignore_errors=True)
         inner.rename(folder)
 
 
-def _npm(*words: str) -> None:
+def _from_pypi(folder: Path, package: str, version: str) -> None:
+    """Install in place, as a virtual environment knows its own; the program comes last."""
+    _run(sys.executable, "-m", "venv", str(folder))
+    _run(str(folder / "bin" / "python"), "-m", "pip", "install", f"{package}=={version}")
+
+
+def _npm(*words: str) -> str:
+    return _run("npm", "--loglevel=error", *words)
+
+
+def _run(*command: str) -> str:
+    """Return what a command prints."""
     try:
-        subprocess.run(
-            ["npm", "--loglevel=error", *words],
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            check=True,
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=True
         )
     except FileNotFoundError as error:
-        raise InstallError("npm is not there: install Node.js 18 or newer") from error
+        raise InstallError(f"{command[0]} is not there: install Node.js 18 or newer") from error
     except subprocess.TimeoutExpired as error:
-        raise InstallError(f"npm {words[0]} took over {INSTALL_SECONDS} s") from error
+        raise InstallError(f"{' '.join(command)} took over {INSTALL_SECONDS} s") from error
     except subprocess.CalledProcessError as error:
-        raise InstallError(f"npm {' '.join(words)}: {error.stderr.strip()}") from error
+        raise InstallError(f"{' '.join(command)}: {error.stderr.strip()}") from error
+    return done.stdout
 
 
 def main() -> int:
     """Install every agent that is tested, and say what is there."""
     try:
-        for agent in (AGENTS | FURTHER_AGENTS).values():
+        for agent in ALL_AGENTS.values():
             for version in agent.versions:
                 print(f"{agent.name} {version}: ", end="", flush=True)
                 install(agent.name, version)

@@ -6,8 +6,7 @@ product starts the agents exactly as it does for people.
 
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.agents.installs import install
@@ -15,55 +14,44 @@ from tests.agents.installs import install
 KEY = "stub-key-0123456789-abcdefghij-0123456789"
 # Claude Code remembers the keys it may use by their ends.
 KEY_END = KEY[-20:]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSetup:
-    """How to start one agent."""
-
-    agent: str
-    program: Path
-    args: tuple[str, ...]
-    """The user's own arguments, as in CAO_CODEX_ARGS."""
-    env: Mapping[str, str]
-    """Set on top of PATH and the language."""
-
-    def server_environ(self) -> dict[str, str]:
-        """Return the variables that make a server start its agents so."""
-        prefix = f"CAO_{self.agent.upper()}"
-        return {
-            **self.env,
-            f"{prefix}_COMMAND": str(self.program),
-            f"{prefix}_ARGS": shlex.join(self.args),
-        }
+Start = tuple[tuple[str, ...], dict[str, str]]
+"""The user's own arguments and variables."""
 
 
 def agent_environment(
-    agent: str, version: str, stub_url: str, home: Path, trusted: Path | None
-) -> AgentSetup:
-    """Install an agent, fill its home and return how it is started against a stub.
+    agent: str,
+    version: str,
+    stub_url: str,
+    home: Path,
+    trusted: Path | None,
+    more_args: tuple[str, ...] = (),
+    *,
+    signed_in: bool = True,
+) -> dict[str, str]:
+    """Install an agent, fill its home and return what makes a server start it against a stub.
 
     `trusted` is the folder that a person has said yes to before, where the agent keeps such a note.
+    An agent that is not signed in has no key, and the stub answers when it calls its vendor.
     """
-    match agent:
-        case "codex":
-            args, env = _codex(stub_url, home)
-        case "claude_code":
-            args, env = (), _claude_code(stub_url, home, trusted)
-        case "gemini_cli":
-            args, env = ("-m", "gemini-2.5-flash"), _gemini_cli(stub_url, home)
-        case "copilot_cli":
-            args, env = (), _copilot_cli(stub_url, home)
-        case "opencode":
-            args, env = (), _opencode(stub_url, home)
-        case _:
-            raise ValueError(f"there is no setup for {agent!r}")
-    return AgentSetup(agent, install(agent, version), args, env)
+    home.mkdir(parents=True, exist_ok=True)
+    args, env = SETUPS[agent](stub_url, home, trusted)
+    if not signed_in:
+        args = ()
+        of_the_stub = ("API_KEY", "PROVIDER", "OFFLINE")
+        env = {name: env[name] for name in env if not any(word in name for word in of_the_stub)}
+        env["HTTPS_PROXY"] = stub_url
+    prefix = f"CAO_{agent.upper()}"
+    return {
+        "HOME": str(home),
+        **env,
+        f"{prefix}_COMMAND": str(install(agent, version)),
+        f"{prefix}_ARGS": shlex.join((*args, *more_args)),
+    }
 
 
-def _codex(stub_url: str, home: Path) -> tuple[tuple[str, ...], dict[str, str]]:
+def _codex(stub_url: str, home: Path, trusted: Path | None) -> Start:
     folder = home / ".codex"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     # Few tries, so that a failing model fails a turn in seconds.
     server = (
         f'{{name="stub",base_url="{stub_url}/v1",wire_api="responses",env_key="STUB_KEY",'
@@ -80,13 +68,12 @@ def _codex(stub_url: str, home: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     args = ["-m", "stub-model"]
     for setting in settings:
         args += ["-c", setting]
-    env = {"HOME": str(home), "CODEX_HOME": str(folder), "STUB_KEY": KEY}
-    return tuple(args), env
+    return tuple(args), {"CODEX_HOME": str(folder), "STUB_KEY": KEY}
 
 
-def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> dict[str, str]:
+def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> Start:
     folder = home / ".claude"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     # It leaves folders behind where it finds a place for them.
     temporary = home / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -99,8 +86,7 @@ def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> dict[str, s
         "projects": projects if trusted else {},
     }
     (folder / ".claude.json").write_text(json.dumps(past_the_dialogs), encoding="utf-8")
-    return {
-        "HOME": str(home),
+    return (), {
         "TMPDIR": str(temporary),
         "CLAUDE_CONFIG_DIR": str(folder),
         "ANTHROPIC_BASE_URL": stub_url,
@@ -114,18 +100,17 @@ def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> dict[str, s
     }
 
 
-def _gemini_cli(stub_url: str, home: Path) -> dict[str, str]:
+def _gemini_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
     folder = home / ".gemini"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
-    return {"HOME": str(home), "GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": stub_url}
+    model = ("-m", "gemini-2.5-flash")
+    return model, {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": stub_url}
 
 
-def _copilot_cli(stub_url: str, home: Path) -> dict[str, str]:
-    home.mkdir(parents=True, exist_ok=True)
-    return {
-        "HOME": str(home),
+def _copilot_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    return (), {
         "COPILOT_PROVIDER_BASE_URL": f"{stub_url}/v1",
         "COPILOT_PROVIDER_API_KEY": KEY,
         "COPILOT_MODEL": "gpt-4.1",
@@ -134,7 +119,7 @@ def _copilot_cli(stub_url: str, home: Path) -> dict[str, str]:
     }
 
 
-def _opencode(stub_url: str, home: Path) -> dict[str, str]:
+def _opencode(stub_url: str, home: Path, trusted: Path | None) -> Start:
     folder = home / ".config" / "opencode"
     folder.mkdir(parents=True, exist_ok=True)
     stub = {
@@ -144,4 +129,14 @@ def _opencode(stub_url: str, home: Path) -> dict[str, str]:
     }
     settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
     (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-    return {"HOME": str(home), "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    return (), {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+
+SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
+    "codex": _codex,
+    "claude_code": _claude_code,
+    "gemini_cli": _gemini_cli,
+    "copilot_cli": _copilot_cli,
+    "opencode": _opencode,
+}
+"""By agent: fills its home for a stub's address; some keep a note of a trusted folder there."""

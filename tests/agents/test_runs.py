@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agents.installs import AGENTS
+from tests.agents.driving import NEWEST, Kind, step
 from tests.agents.setups import agent_environment
 from tests.agents.team import Team
 from tests.e2e.conftest import Machine
@@ -34,9 +34,9 @@ BROKEN = {
 
 
 @pytest.fixture
-def stubs(team: Team) -> Iterator[dict[str, str]]:
+def stubs(team: Team) -> Iterator[dict[Kind, str]]:
     with OpenAIStub(team) as openai, AnthropicStub(team) as anthropic:
-        yield {"codex": openai.url, "claude_code": anthropic.url}
+        yield dict(zip(NEWEST, (openai.url, anthropic.url), strict=True))
 
 
 @pytest.fixture
@@ -44,29 +44,29 @@ def team() -> Team:
     return Team()
 
 
-def prepare(machine: Machine, stubs: dict[str, str]) -> None:
-    """Write the task and make the machine one where both agents are set up."""
+def prepare(machine: Machine, stubs: dict[Kind, str]) -> None:
+    """Write the task and make the machine one where these agents are set up."""
     (machine.work / "task.md").write_text(TASK, encoding="utf-8")
-    for name, url in stubs.items():
-        newest = AGENTS[name].versions[0]
-        setup = agent_environment(name, newest, url, machine.home / "home", machine.work)
-        machine.env |= setup.server_environ()
+    for kind, url in stubs.items():
+        home = machine.home / "home"
+        machine.env |= agent_environment(kind.agent, kind.version, url, home, machine.work)
     machine.env |= {"MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1", "RESPONSE_TIMEOUT": "120"}
 
 
-@pytest.mark.parametrize("provider", ["codex", "claude_code"])
+@step("whole run", NEWEST)
 def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
-    machine: Machine, stubs: dict[str, str], team: Team, provider: str
+    machine: Machine, team: Team, kind: Kind
 ) -> None:
     machine.work.rmdir()
     project = make_project(machine.work, BROKEN)
-    prepare(machine, stubs)
     team.programmer_runs(Run("sed -i.old s/-/+/ total.py && rm total.py.old"))
-    machine.env |= {"PROVIDER": provider, "PROOF": "require"}
-    before = project.state()
+    machine.env |= {"PROVIDER": kind.agent, "PROOF": "require"}
     words = ("task.md", "--worktree", "--gate", "tests=python3 -B -m unittest -v", "--max-rounds=1")
-    with machine.server(), running(machine, *words) as run:
-        assert run.end() == 0, (run.errors, run.events[-8:])
+    with kind.manners.stub(team) as stub:
+        prepare(machine, {kind: stub.url})
+        before = project.state()
+        with machine.server(), running(machine, *words) as run:
+            assert run.end() == 0, (run.errors, run.events[-8:])
     assert team.roles == FIVE_TURNS
     proof = [one["detail"] for one in run.told("check_ended") if one["gate"] == "proof"]
     assert "1 test that failed before now passes" in proof[0]
@@ -75,11 +75,11 @@ def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
     assert "a + b" in (machine.work / "total.py").read_text(encoding="utf-8")
     message = project.git("log", "-1", "--format=%B")
     assert "Cao-Gate: tests passed (1 test)" in message
-    assert f"Cao-Reviewer: programmer_review ({provider})" in message
+    assert f"Cao-Reviewer: programmer_review ({kind.agent})" in message
 
 
 def test_mixed_agents_go_on_after_a_failed_round(
-    machine: Machine, stubs: dict[str, str], team: Team
+    machine: Machine, stubs: dict[Kind, str], team: Team
 ) -> None:
     team.fail_first()
     prepare(machine, stubs)
@@ -91,7 +91,7 @@ def test_mixed_agents_go_on_after_a_failed_round(
 
 
 def test_a_run_goes_on_when_a_person_has_allowed_a_command(
-    machine: Machine, stubs: dict[str, str], team: Team
+    machine: Machine, stubs: dict[Kind, str], team: Team
 ) -> None:
     made = machine.home / "outside.txt"
     team.programmer_runs(Run(f"touch '{made}'", escalated=True))

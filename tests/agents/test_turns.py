@@ -1,14 +1,23 @@
 """Turns of every kind with real agents: what is told about them is what the model did."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
 from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
-from cli_agent_orchestrator.errors import InputRefused, NotFound
+from cli_agent_orchestrator.errors import InputRefused, NotFound, StartError
 from cli_agent_orchestrator.terminals.launch import find_profile
-from tests.agents.driving import FURTHER_KINDS, KINDS, NEWEST, Ground
+from tests.agents.driving import (
+    ASK_NOTHING,
+    AT_WORK,
+    FURTHER_KINDS,
+    KINDS,
+    NEWEST,
+    Ground,
+    step,
+)
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -23,7 +32,6 @@ EVERY = [*KINDS, *FURTHER_KINDS]
 of_every_agent = pytest.mark.parametrize("kind", EVERY, ids=str)
 of_further_agents = pytest.mark.parametrize("kind", FURTHER_KINDS, ids=str)
 """What test_modes.py asks of the others."""
-of_the_newest = pytest.mark.parametrize("kind", NEWEST, ids=str)
 ASKED = {PROCESSING, WAITING}
 LEADING = [
     # Right after the start, when it may not listen for pastes yet.
@@ -37,31 +45,36 @@ MARGIN = " \u2800"
 """What stands before a message that could be taken for a command."""
 
 
-@of_every_agent
-async def test_the_profile_reaches_the_model(ground: Ground) -> None:
-    if not ground.kind.manners.has_profile:
-        pytest.skip(f"nothing carries a profile to {ground.kind}")
-    async with ground.agent(profile="tester") as driven:
-        await driven.says("hello")
-        await driven.finished(1)
-        told = driven.stub.turns[0].system
-    assert find_profile("tester", [], Path.cwd()) in told
-
-
-@of_the_newest
-async def test_it_starts_and_works_though_the_server_was_started_in_a_dumb_terminal(
-    ground: Ground,
-) -> None:
+@step("start", EVERY)
+async def test_a_profile_reaches_the_model_also_from_a_dumb_terminal(ground: Ground) -> None:
     ground.term = "dumb"
-    async with ground.agent() as driven:
-        await driven.take(1, "[[answer:here]]")
+    async with ground.agent(profile="tester") as driven:
+        await driven.take(1, "hello")
+        told = driven.stub.turns[0].system
+    carried = find_profile("tester", [], Path.cwd()) in told
+    assert carried is ground.kind.manners.has_profile
 
 
+@step("trust", KINDS)
 async def test_the_question_about_trusting_the_folder_is_passed(ground: Ground) -> None:
     ground.trusted = False
     async with ground.agent() as driven:
         assert driven.told_since(0) == [IDLE]
         await driven.take(1, "[[answer:trusted]]")
+
+
+@step("sign-in missing", NEWEST)
+async def test_an_agent_that_is_not_signed_in_takes_no_turn(ground: Ground) -> None:
+    if not ground.kind.manners.signs_in:
+        pytest.skip("its models need no account")
+    ground.signed_in = False
+    try:
+        async with ground.agent() as driven:
+            begun = await driven.says("hello")
+            reason = (await driven.reached(ERROR, after=begun)).reason
+    except StartError as error:
+        reason = str(error)
+    assert re.search("sign in|login", reason), reason
 
 
 async def test_messages_of_all_sizes_arrive_once_and_exactly(ground: Ground) -> None:
@@ -72,7 +85,7 @@ async def test_messages_of_all_sizes_arrive_once_and_exactly(ground: Ground) -> 
             assert driven.stub.prompts[turn - 1 :] == [driven.as_taken(message)]
 
 
-@of_every_agent
+@step("message", EVERY)
 async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
     prompts = ["one", "two\n\nlines of it", "a long\n" * 200]
     # The answers of others may be drawn later than the end of so short a turn is told.
@@ -114,20 +127,15 @@ async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground
 
 
 @of_every_agent
-async def test_a_long_answer_is_read_back_whole(ground: Ground) -> None:
+async def test_an_answer_is_read_back_whole_and_its_words_change_nothing(ground: Ground) -> None:
     count = ground.kind.manners.lines
     async with ground.agent() as driven:
         await driven.take(1, f"[[lines:{count}]]")
         lines = [line.strip() for line in (await driven.last_answer()).splitlines()]
-    assert lines == numbered_lines(count).splitlines()
-
-
-@of_further_agents
-async def test_an_answer_that_quotes_every_sign_changes_nothing(ground: Ground) -> None:
-    async with ground.agent() as driven:
-        await driven.take(1, "[[words]]")
+        await driven.take(2, "[[words]]")
         await driven.settles()
         assert driven.told_since(0)[-1] is COMPLETED
+    assert lines == numbered_lines(count).splitlines()
 
 
 @of_every_agent
@@ -143,11 +151,11 @@ async def test_a_response_file_is_written_by_a_real_command(ground: Ground) -> N
     assert target.read_text(encoding="utf-8") == "It's `done`, $HOME stays.\n"
 
 
-@of_every_agent
+@step("{what}", EVERY)
 @pytest.mark.parametrize("what", ["permission", "question"])
 async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> None:
     manners, allow = ground.kind.manners, what == "permission"
-    if not allow and ground.kind.version == "0.101.0":
+    if not allow and ground.kind in ASK_NOTHING:
         pytest.skip("this version asks questions only while it plans")
     async with ground.agent(permissions="ask" if allow else "full") as driven:
         await driven.says(f"[[{manners.asks if allow else 'ask'}]][[answer:asked]]")
@@ -159,20 +167,32 @@ async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> No
     assert any(path.exists() for path in made) is allow
 
 
-@of_every_agent
+@step("limit", EVERY)
 async def test_a_failed_turn_is_an_error_and_the_next_one_works(ground: Ground) -> None:
     async with ground.agent() as driven:
-        for number, trouble in enumerate(ground.kind.manners.troubles):
+        troubles = ground.kind.manners.troubles
+        for number, trouble in enumerate(troubles):
             begun = await driven.says(f"please [[{trouble}]]")
             await driven.reached(ERROR, after=begun)
+            await driven.save_screen(f"-{trouble.replace(':', '_')}")
             assert COMPLETED not in driven.told_since(begun), trouble
             message = f"again [[answer:better {number}]]"
             await driven.take(2 * number + 2, message)
             assert driven.stub.prompts[-1].rstrip() == message
             assert await driven.last_answer() == f"better {number}"
+        if "limit" not in troubles:
+            # It tries again for minutes.
+            begun = await driven.says("please [[limit]]")
+            await driven.until(
+                lambda: [t for t in driven.stub.turns[2 * len(troubles) :] if t.refusals > 1]
+            )
+            await driven.save_screen("-limit")
+            pressed = await driven.stop()
+            assert driven.told_between(begun, pressed) <= AT_WORK
+            await driven.reached(IDLE, COMPLETED, after=pressed)
 
 
-@of_further_agents
+@step("interrupt", FURTHER_KINDS)
 async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.says("[[hold:never]]")
@@ -183,7 +203,7 @@ async def test_a_turn_that_a_person_stops_is_at_rest(ground: Ground) -> None:
         driven.stub.release("never")
 
 
-@of_the_newest
+@pytest.mark.parametrize("kind", NEWEST, ids=str)
 async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
     async with ground.agent() as driven:
         first = driven.terminal
@@ -202,7 +222,7 @@ async def test_two_agents_do_not_mix_their_messages(ground: Ground) -> None:
         assert sorted(driven.stub.prompts) == sorted(expected)
 
 
-@of_every_agent
+@step("exit", EVERY)
 async def test_an_agent_quits_when_it_is_asked_to(ground: Ground) -> None:
     async with ground.agent() as driven:
         await driven.take(1, "hello")

@@ -23,7 +23,6 @@ from tests.agents.team import Team
 from tests.agents.test_runs import prepare
 from tests.e2e.conftest import Machine, Server
 from tests.e2e.runs import FIVE_TURNS, running
-from tests.stubs import AnthropicStub, OpenAIStub
 from tests.stubs.ledger import Meter, Used
 from tests.stubs.script import Request, Run, Script
 
@@ -131,18 +130,14 @@ def turns_of(server: Server, machine: Machine, run: str) -> list[Any]:
         return [client.get(f"/runs/{run}/turns/{number}").json() for number in range(1, 6)]
 
 
-@pytest.mark.parametrize(
-    ("provider", "stub"), [("codex", OpenAIStub), ("claude_code", AnthropicStub)]
-)
-def test_a_run_tells_what_each_turn_took(
-    machine: Machine, provider: str, stub: type[OpenAIStub | AnthropicStub]
-) -> None:
+@pytest.mark.parametrize("kind", NEWEST, ids=str)
+def test_a_run_tells_what_each_turn_took(machine: Machine, kind: Kind) -> None:
     team = Metered()
     team.programmer_runs(Run("echo hello"))
-    with stub(team) as model:
+    with kind.manners.stub(team) as model:
         team.meter = model.meter
-        prepare(machine, {provider: model.url})
-        machine.env |= {"PROVIDER": provider, "AGENT_PERMISSIONS": "full"}
+        prepare(machine, {kind: model.url})
+        machine.env |= {"PROVIDER": kind.agent, "AGENT_PERMISSIONS": "full"}
         with machine.server() as server, running(machine, "task.md") as run:
             assert run.end() == 0, run.errors
             told = turns_of(server, machine, run.events[0]["run"])

@@ -26,7 +26,6 @@ from cli_agent_orchestrator.cli.doctor import (
 from cli_agent_orchestrator.core.programs import Programs
 from cli_agent_orchestrator.hosting.user import login_command
 from cli_agent_orchestrator.runs.record import read_record, write_record
-from cli_agent_orchestrator.settings.layout import DRAFT_PREFIX
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
 from tests.server.running import running_api
@@ -368,8 +367,7 @@ def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
     assert record is not None
     write_record(folder, replace(record, terminals={"tester": "0badcafe"}, ended=time.time()))
     make_run(state, tmp_path, "20261115-084038-x7zq")
-    (state / "runs" / f"{DRAFT_PREFIX}20261115-084039-m2pw").mkdir()
-    left = "agents of 1 ended run, records of 1 old run, 1 record of runs that never began"
+    left = "agents of 1 ended run, records of 1 old run"
     shows = "`cao clean` shows it, and asks first"
     assert desk.said("leftovers") == (State.NOTE, left, shows, "cao clean --yes")
 

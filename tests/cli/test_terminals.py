@@ -21,13 +21,8 @@ from cli_agent_orchestrator.errors import ApiError, NotFound, OrchestratorError,
 from cli_agent_orchestrator.events import AskDeclined
 from cli_agent_orchestrator.pipeline.requests import SentRequest
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.record import (
-    EventLog,
-    RunRecord,
-    RunStatus,
-    read_record,
-    write_record,
-)
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, read_record, write_record
+from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, RunningApi, running_api

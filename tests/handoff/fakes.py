@@ -99,6 +99,7 @@ class FakeAgents:
     status_refusals: list[ApiError] = field(default_factory=list)
     terminal: dict[str, Any] = field(default_factory=dict)
     """Raised when the status is asked for, one by one."""
+    question: dict[str, Any] | None = None
     output_refusals: list[ApiError] = field(default_factory=list)
     """Raised when the output is asked for, one by one."""
     features_named: frozenset[str] = frozenset()
@@ -135,6 +136,10 @@ class FakeAgents:
         self._answer()
         return self.terminal
 
+    def get_question(self, terminal_id: str) -> dict[str, Any] | None:
+        self._answer()
+        return self.question
+
     def get_last_output(self, terminal_id: str) -> str:
         self._answer()
         if self.output_refusals:
@@ -159,11 +164,12 @@ def no_watch(path: Path, on_change: OnChange) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+# Any: fields of an event
 def event_of(
-    status: TerminalStatus, why: str = "", kind: str = "status", action: str = ""
+    status: TerminalStatus, why: str = "", kind: str = "status", **more: Any
 ) -> TerminalEvent:
     """Return what the stream tells of the terminal."""
-    return TerminalEvent("s-1", kind, TERMINAL, "cao-x", status, why, 0.0, action=action)
+    return TerminalEvent("s-1", kind, TERMINAL, "cao-x", status, why, 0.0, **more)
 
 
 class Stage:

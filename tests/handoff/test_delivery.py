@@ -103,6 +103,24 @@ def test_it_is_given_up_after_five_minutes_and_the_delay_is_told_now_and_then(
     assert all(text.startswith(f"{why}; {remedy}") for _, text in delays(stage))
 
 
+@pytest.mark.parametrize("status", [TerminalStatus.IDLE, TerminalStatus.UNKNOWN])
+def test_an_agent_that_refuses_at_rest_while_nothing_changes_stops_the_run(
+    stage: Stage, status: TerminalStatus
+) -> None:
+    stage.agents.status = status
+    stage.agents.refusals = [BUSY] * 1000
+    with pytest.raises(HandoffError, match="the agent is busy"):
+        post(stage)
+    assert 30 <= stage.elapsed <= 33
+    # What it refuses for changes: a person types.
+    typed = [ApiRefused("POST", "/input", 409, f"there is text: {n}") for n in range(1000)]
+    stage.agents.refusals = [*typed]
+    began = stage.elapsed
+    with pytest.raises(HandoffError, match="there is text"):
+        post(stage)
+    assert stage.elapsed - began >= 300
+
+
 def test_a_terminal_that_waits_for_a_person_is_waited_for(stage: Stage) -> None:
     stage.agents.status = TerminalStatus.WAITING_USER_ANSWER
     stage.agents.refusals = [BUSY] * 1000

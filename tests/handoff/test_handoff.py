@@ -13,6 +13,7 @@ from cli_agent_orchestrator.errors import (
     ApiRefused,
     ApiUnreachable,
     HandoffError,
+    HandoffTimeout,
     NoResponseFile,
     Stopped,
     TurnFailed,
@@ -118,6 +119,19 @@ class TestReactingToEvents:
         with pytest.raises(TurnFailed, match="You've hit your usage limit"):
             stage.wait()
 
+    def test_an_agent_that_goes_on_by_itself_after_a_limit_is_named_and_waited_for(
+        self, stage: Stage
+    ) -> None:
+        limit = event_of(PROCESSING, wakes="12:30pm")
+        stage.status(0, PROCESSING)
+        for seconds in (8, 9):
+            stage.mailbox.at(seconds, lambda: stage.mailbox.post(limit))
+        with pytest.raises(HandoffTimeout, match=r"usage limit lasts until 12:30pm\n"):
+            stage.wait()
+        assert stage.elapsed == RULES.response_timeout
+        (told,) = stage.told(EventKind.WARNING)
+        assert "12:30pm" in told
+
 
 class TestIncompleteFiles:
     def test_half_a_file_is_not_a_reply(self, stage: Stage) -> None:
@@ -209,10 +223,12 @@ class TestWaitingForAPerson:
         assert stage.wait() == "reply"
         assert questions(stage) == asked
 
-    def test_a_question_that_keeps_the_prompt_from_being_sent_is_told_without_words(
-        self, stage: Stage
+    @pytest.mark.parametrize("shown", ["", "Trust all hooks?\n  t  trust all"])
+    def test_a_question_that_keeps_the_prompt_from_being_sent_is_told_as_it_is_shown(
+        self, stage: Stage, shown: str
     ) -> None:
         asks = ApiRefused("POST", "/input", 409, "the agent asks a question")
+        stage.agents.question = {"text": shown} if shown else None
         stage.agents.refusals = [asks] * 20
         stage.status(0, WAITING)
         stage.file(90, "reply")
@@ -220,8 +236,20 @@ class TestWaitingForAPerson:
         assert stage.send() == "reply"
         [told] = [one for one in stage.events if one.kind is EventKind.WAITING_FOR_PERSON]
         first = next(one for one in stage.events if one.status is WAITING)
-        assert (told.text, told.question) == (f"cao attach {TERMINAL}", "")
+        assert (told.text, told.question) == (f"cao attach {TERMINAL}", shown)
         assert told.at - first.at <= 1
+
+    def test_a_sign_in_that_is_asked_for_in_the_turn_ends_it_with_what_to_do(
+        self, stage: Stage
+    ) -> None:
+        stage.agents.question = {"text": "1. Sign in", "advice": "run `codex login` once"}
+        stage.status(0, PROCESSING)
+        stage.status(10, WAITING, told=True, why=SEEN)
+        with pytest.raises(TurnFailed, match="run `codex login` once") as failed:
+            stage.wait()
+        assert failed.value.to_resume.endswith(" --replace-terminals")
+        assert stage.elapsed < 12
+        assert questions(stage) == []
 
 
 def questions(stage: Stage) -> list[str]:

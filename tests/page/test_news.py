@@ -11,7 +11,8 @@ from watchdog.observers.api import BaseObserver
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.events import RunEnded
 from cli_agent_orchestrator.page.stream import Listening, News
-from cli_agent_orchestrator.runs.record import EventLog, RunRecord, write_record
+from cli_agent_orchestrator.runs.record import RunRecord, write_record
+from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.settings.layout import run_folder
 
 ONE, TWO, NEW = (f"20261115-08403{number}-k3f9" for number in (7, 8, 9))

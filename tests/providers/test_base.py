@@ -17,7 +17,7 @@ from cli_agent_orchestrator.providers.base import (
     read_states,
     status_of,
 )
-from tests.agents.installs import AGENTS, FURTHER_AGENTS, Agent
+from tests.agents.installs import ALL_AGENTS, Agent
 from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, SCREENS, UNKNOWN, WAITING
 from tests.providers.test_screens import CAPTURES
 
@@ -39,7 +39,7 @@ def test_of_every_version_that_is_said_to_be_tested_there_are_screens(name: str)
         assert any(file.startswith(f"{'.'.join(map(str, version))}-") for file in files)
 
 
-@pytest.mark.parametrize("agent", (AGENTS | FURTHER_AGENTS).values(), ids=AGENTS | FURTHER_AGENTS)
+@pytest.mark.parametrize("agent", ALL_AGENTS.values(), ids=ALL_AGENTS)
 def test_every_version_that_the_tests_run_on_is_said_to_be_tested(agent: Agent) -> None:
     tested = get_provider(agent.name).tested_versions
     assert {numbers(version) for version in agent.versions} <= set(tested)

@@ -244,6 +244,9 @@ def test_lines_of_hooks_that_run_at_once_are_not_mixed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
+LIMIT = "You've hit your 5-hour limit · resets 12:30pm (UTC)"
+
+
 def hook(event: str, **fields: object) -> str:
     return json.dumps({"hook_event_name": event, **fields})
 
@@ -276,16 +279,16 @@ SIGNALS = {
         "working", "PostToolUse", agent="a7", ends_aloud=True
     ),
     hook("PermissionRequest", tool_name="Bash", tool_input={}): signal(
-        "waiting", "PermissionRequest: Bash", agent=""
+        "waiting", "PermissionRequest: Bash", agent="", ends_aloud=True
     ),
     hook("PermissionRequest", tool_name="Bash", agent_id="a7"): signal(
-        "waiting", "PermissionRequest: Bash", agent="a7"
+        "waiting", "PermissionRequest: Bash", agent="a7", ends_aloud=True
     ),
     hook("Notification", notification_type="permission_prompt"): signal(
-        "waiting", "Notification: permission_prompt"
+        "waiting", "Notification: permission_prompt", ends_aloud=True
     ),
     hook("Notification", message="Claude needs your permission to use X"): signal(
-        "waiting", "Notification: Claude needs your permission to use X"
+        "waiting", "Notification: Claude needs your permission to use X", ends_aloud=True
     ),
     hook("Notification", notification_type="idle_prompt"): None,
     hook("Notification", message="Claude is waiting for you"): None,
@@ -300,6 +303,9 @@ SIGNALS = {
     hook("Stop", background_tasks=7): stop(SignalKind.STOPPED, None),
     hook("StopFailure", last_assistant_message="API Error: 529 busy"): signal(
         "failed", "StopFailure: API Error: 529 busy"
+    ),
+    hook("StopFailure", last_assistant_message=LIMIT): signal(
+        "failed", f"StopFailure: {LIMIT}", revocable=True
     ),
     hook("StopFailure"): signal("failed", "StopFailure"),
     hook("SessionEnd", reason="prompt_input_exit"): signal(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.providers import copilot_cli
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import Permissions, SignalKind
+from cli_agent_orchestrator.providers.described import PACKAGED
 from tests.providers.samples import (
     COMPLETED,
     ERROR,
@@ -17,6 +18,8 @@ from tests.providers.samples import (
     signal,
 )
 
+COPILOT = get_provider("copilot_cli")
+PLUGIN = PACKAGED / "copilot_plugin"
 TABS = " [Current]  Sessions   Issues   Pull requests   Gists\n"
 BANNER = f"{TABS}\n  ╭─╮╭─╮\n  ╰─╯╰─╯  Copilot v1.0.102 uses AI.\n\n ● Tip: /help\n   └ Show it\n"
 RULE = "─" * 120
@@ -93,7 +96,7 @@ QUESTIONS = {
 
 def run_hook(event: str, given: object, tmp_path: Path, **env: str) -> tuple[str, list[str]]:
     """Run the command of a hook as Copilot does; return what it says and the lines it leaves."""
-    hooks = json.loads((copilot_cli.PLUGIN / "hooks.json").read_text(encoding="utf-8"))["hooks"]
+    hooks = json.loads((PLUGIN / "hooks.json").read_text(encoding="utf-8"))["hooks"]
     events = tmp_path / "the events.jsonl"
     events.touch()
     # The command writes in the background; `wait` ends when it has.
@@ -124,7 +127,7 @@ def test_a_hook_leaves_its_name_and_nothing_of_the_prompt(
     said, lines = run_hook(event, {"prompt": "a secret"}, tmp_path)
     assert said == ""
     assert "secret" not in lines[0]
-    assert [signal.kind for line in lines if (signal := copilot_cli.read_signal(line))] == [kind]
+    assert [signal.kind for line in lines if (signal := COPILOT.read_signal(line))] == [kind]
 
 
 def test_a_notification_is_left_whole(tmp_path: Path) -> None:
@@ -150,22 +153,22 @@ def test_the_end_of_a_turn_brings_its_last_message(
     lines = [old, end, '{"type":"user.message","data":{}}', last, end]
     record.write_text("".join(f"{line.replace(': ', ':')}\n" for line in lines), encoding="utf-8")
     _, left = run_hook("agentStop", {"cwd": "/x", "transcriptPath": str(record)}, tmp_path)
-    signals = [read for line in left if (read := copilot_cli.read_signal(line))]
+    signals = [read for line in left if (read := COPILOT.read_signal(line))]
     assert signals[-1] == signal("finished", "agentStop")
     assert [one.answer for one in signals if one.answer] == ([answer] if answer else [])
 
 
 def test_the_profile_is_handed_over_at_the_start_of_a_session(tmp_path: Path) -> None:
-    launch = copilot_cli.launch(
+    launch = COPILOT.launch(
         launch_request("/bin/copilot", Permissions.FULL, prompt=' Say "it\'s $HOME".\n')
     )
     context = launch.env["CAO_SESSION_CONTEXT"]
     said, _ = run_hook("sessionStart", {"source": "new"}, tmp_path, CAO_SESSION_CONTEXT=context)
     assert json.loads(said) == {"additionalContext": 'Say "it\'s $HOME".'}
-    without = copilot_cli.launch(launch_request("/bin/copilot", Permissions.FULL, prompt=" \n"))
+    without = COPILOT.launch(launch_request("/bin/copilot", Permissions.FULL, prompt=" \n"))
     assert without.env == {"CAO_EVENT_FILE": "/state/x.jsonl", "CAO_SESSION_CONTEXT": ""}
 
 
 def test_the_plugin_names_its_hooks() -> None:
-    plugin = json.loads((copilot_cli.PLUGIN / "plugin.json").read_text(encoding="utf-8"))
-    assert (copilot_cli.PLUGIN / plugin["hooks"]).is_file()
+    plugin = json.loads((PLUGIN / "plugin.json").read_text(encoding="utf-8"))
+    assert (PLUGIN / plugin["hooks"]).is_file()

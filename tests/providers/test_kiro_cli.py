@@ -1,9 +1,6 @@
 """Kiro CLI: its classic interface line by line, and what is known of the newer one."""
 
-import pytest
-from msgspec.structs import replace
-
-from cli_agent_orchestrator.providers import kiro_cli
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions
 from tests.providers.samples import (
     COMPLETED,
@@ -42,7 +39,8 @@ SCREENS = {str(number): row for number, row in enumerate([
     (BANNER + "[builder] 1% > a draft\n", IDLE),
     ("[builder] 1% > Fix it\n> It is fixed.\n" + PROMPT, COMPLETED),
     (ASKED + "⠋ Thinking...\n", PROCESSING),
-    (ASKED + "> The test\n", PROCESSING),
+    (ASKED + "> The test\nnow passes\n", PROCESSING),
+    (ASKED + "> The test\n", UNKNOWN),
     (ASKED + ANSWER, PROCESSING),
     (ASKED + TOOL, PROCESSING),
     (ASKED + ANSWER + PROMPT, COMPLETED),
@@ -77,7 +75,7 @@ SCREENS = {str(number): row for number, row in enumerate([
 ])}  # fmt: skip
 
 
-LATER = "a line of its work\n" * kiro_cli.DIALOG_LINES
+LATER = "a line of its work\n" * 20
 QUESTIONS = {
     "trusting all tools": (TRUST_ALL, ("trust all tools", "")),
     "trusting all tools, scrolled up": (TRUST_ALL + LATER, None),
@@ -91,7 +89,7 @@ DRAFTS = {str(number): row for number, row in enumerate([
     (BANNER + PROMPT, ""),
     ("\x1b[35m[builder]\x1b[0m 3% > fix the test\n", "fix the test"),
     (f"{ASKED}{GREEN}Done.\n\n[builder] 17% > one\ntwo\n\nthree\n", "one\ntwo\n\nthree"),
-    (f"{ASKED}{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", None),
+    (f"{ASKED}{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", "fix it"),
     (f"\x1b[35m> \x1b[0mGo\n\n{GREEN}Done.\n\n\x1b[35m> \x1b[0mfix it\n", "fix it"),
     (f"\x1b[35m> \x1b[0mGo\n\n{GREEN}Done.\n\n\x1b[35m> \x1b[0m\n", ""),
     (f"{ASKED}{GREEN}It is\n", None),
@@ -123,24 +121,16 @@ def request(permissions: Permissions, version: tuple[int, ...], prompt: str) -> 
 
 
 def test_the_profile_is_the_first_message() -> None:
-    argv = kiro_cli.launch(request(Permissions.ASK, (), "--you are\nthe tester")).argv
+    argv = (
+        get_provider("kiro_cli").launch(request(Permissions.ASK, (), "--you are\nthe tester")).argv
+    )
     assert argv[-2] == "--"
     assert argv[-1].startswith("--you are\nthe tester\n\n")
     assert "READY" in argv[-1]
 
 
-@pytest.mark.parametrize(
-    ("version", "classic"), [((), False), ((1, 29, 3), False), ((2, 0, 0), True), ((3, 1), True)]
-)
-def test_the_classic_interface_is_asked_for_where_it_is_not_the_default(
-    version: tuple[int, ...], classic: bool
-) -> None:
-    argv = kiro_cli.launch(request(Permissions.ASK, version, "")).argv
-    assert ("--legacy-ui" in argv) is classic
-
-
-def test_q_cli_is_the_same_program_by_its_older_name() -> None:
-    failed = ASKED + FAILURE.replace("Kiro", "Amazon Q") + PROMPT
-    assert kiro_cli.Q_CLI.detect_status(failed) is ERROR
-    asked = replace(request(Permissions.ASK, (1, 19), ""), program="/opt/bin/q")
-    assert kiro_cli.Q_CLI.launch(asked).argv == ("/opt/bin/q", "chat", "--model", "auto")
+def test_the_classic_interface_is_asked_for_where_it_is_not_the_default() -> None:
+    versions = ((), (1, 29, 3), (2, 0, 0), (3, 1))
+    launch = get_provider("q_cli").launch
+    words = [launch(request(Permissions.ASK, version, "")).argv[1:3] for version in versions]
+    assert words == [("chat", "--model")] * 2 + [("chat", "--legacy-ui")] * 2

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli_agent_orchestrator.providers import opencode
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import AgentSignal, Permissions
+from cli_agent_orchestrator.providers.described import PACKAGED
 from tests.providers.samples import (
     COMPLETED,
     IDLE,
@@ -17,6 +18,8 @@ from tests.providers.samples import (
     signal,
 )
 
+OPENCODE = get_provider("opencode")
+PLUGIN = PACKAGED / "opencode_plugin" / "signals.mjs"
 EDGE = f"  ╹{'▀' * 80}"
 
 
@@ -74,13 +77,13 @@ SIGNALS = {
 def test_it_gets_permissions_the_plugin_and_the_profile(
     permissions: Permissions, commands: str, beyond: str
 ) -> None:
-    launch = opencode.launch(launch_request("/bin/opencode", permissions, "-m", "x"))
+    launch = OPENCODE.launch(launch_request("/bin/opencode", permissions, "-m", "x"))
     settings = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])
     rules = settings["permission"]
     assert launch.argv == ("/bin/opencode", "-m", "x")
     assert {rules.get(name, rules.get("*")) for name in ("bash", "edit", "webfetch")} == {commands}
     assert rules.get("external_directory", rules.get("*")) == beyond
-    assert settings["plugin"] == [opencode.PLUGIN.as_uri()]
+    assert settings["plugin"] == [PLUGIN.as_uri()]
     assert launch.env["CAO_EVENT_FILE"] == "/state/x.jsonl"
     assert launch.env["CAO_SESSION_CONTEXT"] == "Test it."
 
@@ -150,7 +153,7 @@ def test_the_plugin_tells_how_a_turn_goes(
 ) -> None:
     told = tmp_path / "events.jsonl"
     script = (
-        f"const {{ Signals }} = await import({json.dumps(opencode.PLUGIN.as_uri())});\n"
+        f"const {{ Signals }} = await import({json.dumps(PLUGIN.as_uri())});\n"
         "const hooks = await Signals();\n"
         "await hooks['chat.message']({ sessionID: 's' });\n"
         f"for (const event of {json.dumps(events)}) await hooks.event({{ event }});\n"
@@ -172,6 +175,6 @@ def test_the_plugin_tells_how_a_turn_goes(
     )
     lines = told.read_text(encoding="utf-8").splitlines()
     submitted = signal("submitted", "submitted")
-    assert [opencode.read_signal(line) for line in lines] == [submitted, *last]
+    assert [OPENCODE.read_signal(line) for line in lines] == [submitted, *last]
     assert done.stdout == "You test.\n"
     assert "my prompt" not in "".join(lines)

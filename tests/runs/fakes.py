@@ -131,6 +131,11 @@ class FakeServer:
         self.get_terminal(terminal_id)
         del self.terminals[terminal_id]
 
+    def press_key(self, terminal_id: str, key: str) -> None:
+        terminal = self.get_terminal(terminal_id)
+        if not terminal.get("is_deaf"):
+            terminal["wakes"] = ""
+
     def delete_session(self, session_name: str) -> None:
         self._answer()
         inside = [i for i, one in self.terminals.items() if one["session_name"] == session_name]
@@ -164,6 +169,9 @@ class FakeServer:
     def get_status(self, terminal_id: str) -> TerminalStatus:
         self.get_terminal(terminal_id)
         return self.statuses.get(terminal_id, TerminalStatus.COMPLETED)
+
+    def get_question(self, terminal_id: str) -> dict[str, Any] | None:
+        return None
 
     def get_last_output(self, terminal_id: str) -> str:
         self.get_terminal(terminal_id)

@@ -81,7 +81,33 @@ class EndingServer(FakeServer):
         return super()._create(session, profile, provider, role)
 
 
+@dataclass
+class CrowdedServer(FakeServer):
+    """A server on which two first starts of Codex may come at the same time."""
+
+    at_once: int = 0
+    met: threading.Event = field(default_factory=threading.Event)
+    is_warm: bool = False
+
+    def _create(
+        self, session: str, profile: str, provider: str | None, role: str | None
+    ) -> dict[str, Any]:
+        if provider == "codex" and not self.is_warm:
+            self.at_once += 1
+            if self.at_once > 1:
+                self.met.set()
+            self.met.wait(0.2)
+            self.is_warm = True
+        return super()._create(session, profile, provider, role)
+
+
 class TestNewRun:
+    def test_the_first_of_each_agent_starts_alone(self, tmp_path: Path) -> None:
+        server = CrowdedServer()
+        state = Rig(tmp_path, server).begin(PROVIDER="codex", ANALYST_PROVIDER="claude_code")
+        assert not server.met.is_set()
+        assert sorted(state.terminals.values()) == sorted(server.terminals)
+
     def test_what_a_server_that_ends_did_not_start_is_asked_of_its_successor(
         self, tmp_path: Path
     ) -> None:

@@ -20,6 +20,7 @@ from cli_agent_orchestrator.errors import (
     EXIT_USAGE,
     ApiRefused,
     ApiUnreachable,
+    HandoffTimeout,
     OrchestratorError,
     RunError,
     RunLocked,
@@ -49,7 +50,7 @@ from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.runs.request import Environment, build_request
 from cli_agent_orchestrator.runs.run import Conductor
 from cli_agent_orchestrator.runs.view import list_runs
-from cli_agent_orchestrator.settings.config import RunConfig
+from cli_agent_orchestrator.settings.config import DEFAULT_API, RunConfig
 from cli_agent_orchestrator.settings.layout import STATE_FILE, run_folder, said_of_place
 from cli_agent_orchestrator.work.snapshots import Snapshots
 from tests.pipeline.samples import LOOP, TASK_TEXT
@@ -86,6 +87,8 @@ class Stage:
         self.state = folder / "state"
         self.server = FakeServer()
         self.down = False
+        self.gone = ""
+        """The address at which no server is any more."""
         self.is_watched = True
         self.replaces_agents = False
         self.events: list[RunEvent] = []
@@ -121,7 +124,7 @@ class Stage:
     def connect(
         self, config: RunConfig, on_warning: Callable[[str], None]
     ) -> Iterator[tuple[Any, Found]]:
-        if self.down:
+        if self.down or (config.api_given and config.api == self.gone):
             raise AWAY
         yield self.server, Found("http://localhost:1", "yours")
 
@@ -442,6 +445,21 @@ def test_a_lost_agent_is_replaced_by_the_one_chosen_now_or_else_one_of_its_kind(
     assert stage.sign_ins == [{"codex"}, {"codex", agent}]
 
 
+@pytest.mark.parametrize("options", [{}, {"API": "http://127.0.0.1:3"}], ids=["own", "named"])
+def test_where_the_server_that_a_run_named_is_gone_another_one_takes_its_place(
+    stage: Stage, options: dict[str, str]
+) -> None:
+    gone = "http://127.0.0.1:2"
+    leave_at(stage, "tester", API=gone)
+    stage.gone, stage.server = gone, FakeServer()
+    assert "--replace-terminals" in stage.refusal(RunError, RESUME="1", **options)
+    stage.replaces_agents = True
+    state = stage.conduct(RESUME="1", PROOF="off", **options)
+    assert state.final_status is FinalStatus.PASS
+    assert state.api == options.get("API", DEFAULT_API)
+    assert any(str(AWAY) in text for text in stage.warnings) is not bool(options)
+
+
 @pytest.mark.parametrize(
     ("options", "asked"),
     [
@@ -455,6 +473,24 @@ def test_the_agents_of_a_new_run_are_asked_whether_somebody_is_signed_in(
 ) -> None:
     stage.conduct(PROVIDER="codex", **options)
     assert stage.sign_ins == asked
+
+
+@pytest.mark.parametrize("how", [Stopped("enough"), HandoffTimeout("late")], ids=repr)
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_an_agent_that_would_go_on_by_itself_is_stopped_with_its_run_or_else_ended(
+    stage: Stage, how: Exception, is_deaf: bool
+) -> None:
+    def answer(asked: Asked) -> str:
+        if asked.role == "programmer":
+            stage.server.terminals[asked.terminal_id] |= {"wakes": "12:30pm", "is_deaf": is_deaf}
+            raise how
+        return agree(asked)
+
+    stage.server.answer = answer
+    stage.refusal(type(how))
+    assert stage.server.exited == ["programmer-1"] * is_deaf
+    assert not any(terminal.get("wakes") for terminal in stage.server.terminals.values())
+    assert any("12:30pm" in text for text in stage.warnings)
 
 
 def test_a_run_whose_folder_for_scripts_an_agent_has_removed_goes_on(stage: Stage) -> None:

@@ -46,7 +46,6 @@ from cli_agent_orchestrator.runs.control import (
     write_request,
 )
 from cli_agent_orchestrator.runs.record import (
-    EventLog,
     Fate,
     RunRecord,
     RunStatus,
@@ -54,6 +53,7 @@ from cli_agent_orchestrator.runs.record import (
     SavedTree,
     write_record,
 )
+from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.runs.view import RunView
 from cli_agent_orchestrator.settings.layout import CONTROL_FILE, STATE_NAME, STATE_VERSION
 from tests.runs.kept_runs import narrow_disk

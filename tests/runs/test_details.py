@@ -1,5 +1,6 @@
 """The turns of a run with all that there is of them, from what is on the disk."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -25,13 +26,17 @@ from cli_agent_orchestrator.runs.report import (
     detail_of,
     findings_of,
     read_kept_text,
+    report_json,
+    report_of_run,
 )
 from cli_agent_orchestrator.runs.restore import read_kept
+from cli_agent_orchestrator.runs.usage import note_records
 from cli_agent_orchestrator.runs.view import view_run
 from cli_agent_orchestrator.settings.layout import SNAPSHOTS_FOLDER, STATE_NAME, turns_folder
 from cli_agent_orchestrator.work.changes import REST_LEFT_OUT
 from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in
 from tests.runs.views import a_turn
+from tests.usage.lines import codex_head, codex_usage, usage_record
 
 REVIEWER = "programmer_review"
 REVIEWS = RunBegan(0.5, "s", {}, {}, "/x", reviewers=(REVIEWER,))
@@ -216,6 +221,23 @@ class TestDetail:
         shutil.rmtree(objects)
         assert changes_of_run(folder, os.environ) == ("", ())
         assert [one.patch for one in all_details(folder, run, os.environ)] == [None, None]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_report_has_the_tokens_of_each_turn_and_of_all(
+    tmp_path: Path, wd: Path, full: bool
+) -> None:
+    events = (*turn(1, "programmer"), *turn(2, REVIEWER), *turn(3, "programmer"))
+    folder = make_run(tmp_path / "state", wd, events=events)
+    record = tmp_path / "rollout.jsonl"
+    calls = (usage_record(at, f"r{at}", codex_usage(100, 10, 5, 1)) for at in (1.2, 1.3, 3.2))
+    record.write_bytes(b"\n".join([codex_head(), *calls, b""]))
+    note_records(folder, "t-programmer", [str(record)])
+    found = report_json(report_of_run(folder, os.environ, full=full))
+    read = json.loads(json.dumps(found))
+    assert read["usage"] == {"input": 300, "cached_input": 30, "output": 15, "reasoning": 3}
+    used = [one["usage"] and one["usage"]["input"] for one in read["turns"]]
+    assert used == [200, None, 100]
 
 
 class TestTexts:

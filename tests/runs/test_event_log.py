@@ -10,12 +10,12 @@ from cli_agent_orchestrator.core.files import Folder, NotPlain
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
 from cli_agent_orchestrator.runs.record import (
     LARGEST_PIECE,
-    EventLog,
     EventReader,
     RunRecord,
     read_events,
     write_record,
 )
+from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.runs.service import Follower
 from cli_agent_orchestrator.settings.layout import EVENTS_FILE, RECORD_FILE
 from tests.runs.views import NOON, RUN

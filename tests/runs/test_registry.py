@@ -33,13 +33,13 @@ from cli_agent_orchestrator.runs.record import (
     RunStatus,
     SavedSetting,
     SavedTree,
-    after_event,
     forget_agents,
     one_line,
     read_record,
     resumed_record,
     write_record,
 )
+from cli_agent_orchestrator.runs.recorder import after_event
 from cli_agent_orchestrator.runs.view import find_live_run, find_run, list_runs, read_run
 from cli_agent_orchestrator.settings.layout import (
     RECORD_FILE,

@@ -1,7 +1,6 @@
 """Where a run comes from and where it is kept."""
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,32 +196,18 @@ def test_another_encoding_is_an_error(tmp_path: Path, encoding: str) -> None:
         read_task_text(config(tmp_path, PROMPT="gr\udcf6\udcdfer"))
 
 
-def test_where_a_task_file_is_not_there_those_are_named_that_are(tmp_path: Path) -> None:
-    for name in ("b.md", "a\n.md"):
-        (tmp_path / name).write_text("# Task\n\nMend it.\n", encoding="utf-8")
-    (tmp_path / "README.md").write_text("# Shop\n\n## Tests\n\nmake test\n", encoding="utf-8")
-    (tmp_path / "b.txt").write_text("# Task\n\nMend it.\n", encoding="utf-8")
-    (tmp_path / "task.md").write_text("", encoding="utf-8")
-    (tmp_path / "link.md").symlink_to(tmp_path / "b.md")
-    (tmp_path / "folder.md").mkdir()
-    (tmp_path / "bytes.md").write_bytes(b"\xff")
-    os.mkfifo(tmp_path / "pipe.md")
-    missing = tmp_path / "tsk.md"
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [(".", " (did you mean task.md?)"), ("none", "; `cao init` writes a template")],
+)
+def test_a_task_file_that_is_not_there_is_an_error_with_what_was_meant(
+    tmp_path: Path, folder: str, said: str
+) -> None:
+    (tmp_path / "task.md").touch()
+    missing = tmp_path / folder / "tsk.md"
     with pytest.raises(PromptError) as error:
         read_task_text(config(tmp_path, PROMPT_FILE=str(missing)))
-    assert str(error.value) == (
-        f"the task file {missing} is not there; these in {tmp_path} look like tasks: "
-        "'a\\n.md', b.md, task.md"
-    )
-
-
-def test_where_none_looks_like_a_task_it_is_said_how_one_is_made(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("# Shop\n", encoding="utf-8")
-    missing = tmp_path / "none" / "tsk.md"
-    with pytest.raises(PromptError) as error:
-        read_task_text(config(tmp_path, PROMPT_FILE=str(missing)))
-    expected = f"the task file {missing} is not there; `cao init` writes a template"
-    assert str(error.value) == expected
+    assert str(error.value) == f"the task file {missing} is not there{said}"
 
 
 def test_a_task_file_that_is_a_folder_is_an_error(tmp_path: Path) -> None:

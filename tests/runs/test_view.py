@@ -26,7 +26,8 @@ from cli_agent_orchestrator.events import (
     Unpaused,
     Warned,
 )
-from cli_agent_orchestrator.runs.record import EventLog, RunStatus, SavedSetting
+from cli_agent_orchestrator.runs.record import RunStatus, SavedSetting
+from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.runs.view import fold, read_run, view_run
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.runs.kept_runs import RUN, change_record, make_run

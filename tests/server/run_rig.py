@@ -12,13 +12,8 @@ from starlette.applications import Starlette
 from cli_agent_orchestrator.events import RunBegan, RunEnded, RunEvent, TurnBegan, TurnEnded
 from cli_agent_orchestrator.pipeline.requests import Request, SentRequest
 from cli_agent_orchestrator.runs.control import Listener
-from cli_agent_orchestrator.runs.record import (
-    EventLog,
-    RunRecord,
-    SavedSetting,
-    after_event,
-    write_record,
-)
+from cli_agent_orchestrator.runs.record import RunRecord, SavedSetting, write_record
+from cli_agent_orchestrator.runs.recorder import EventLog, after_event
 from cli_agent_orchestrator.runs.service import RunService, RunToLaunch
 from cli_agent_orchestrator.server.app import create_app, in_background
 from cli_agent_orchestrator.settings.layout import run_folder

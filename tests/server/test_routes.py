@@ -137,6 +137,7 @@ def test_a_terminal_shows_all_its_fields(api: RunningApi, http: httpx.Client) ->
         "alive": False,
         "exit_code": 137,
         "action": "",
+        "wakes": "",
         "permissions": None,
         "role": None,
         "created_at": None,
@@ -163,9 +164,8 @@ def test_a_question_is_told_with_its_choices(api: RunningApi, http: httpx.Client
     answer = http.get("/terminals/a1b2c3d4/question")
     msgspec.convert(answer.json(), AskingBody)
     choices = [{"key": "1", "label": "Yes"}, {"key": "2", "label": "No"}]
-    assert answer.json() == {
-        "question": {"text": "May I?", "choices": choices, "fingerprint": "f00d"}
-    }
+    asked = {"text": "May I?", "choices": choices, "fingerprint": "f00d", "advice": ""}
+    assert answer.json() == {"question": asked}
     assert http.get("/terminals/nobody/question").status_code == 404
 
 

@@ -94,6 +94,7 @@ REPORT = Report(
     proof_patch=f"+{WD}/n.py",
     patch=f"+{WD}/o.py",
     files=[FILE],
+    usage={1: Tokens(1200, 1000, 30, None)},
 )
 FULL = replace(
     REPORT,
@@ -122,6 +123,7 @@ PAGE = f"""\
 - Agents: programmer: codex, tester: claude_code
 - Time: 3 min 00 s, {local_time(60)} to {local_time(240)}; \
 2 turns, agents worked 4.0 s; 1 check, 2.0 s
+- Tokens: 1,200 in (1,000 cached), 30 out (of 1 of 2 turns)
 - Prompts and replies: (state folder)/runs/k3f9/archive
 - What gates wrote: (state folder)/runs/k3f9/gates
 - State: .cao/state.json
@@ -199,11 +201,12 @@ c.py fails
 <details>
 <summary>2 turns and 1 check</summary>
 
-| number | round | cycle | role | agent | time | outcome | reply |
-| --- | --- | --- | --- | --- | --- | --- | --- |
-| 1 | 1 |  | programmer | codex | 2.0 s | PASS | 001-programmer.md |
-| 2 | 1 | 1 | programmer_review | codex | 2.0 s | a \\| b.py | 002-programmer_review.md |
-| 3 | 1 |  | tests | command | 2.0 s | PASS | 003-tests.md |
+| number | round | cycle | role | agent | time | outcome | tokens | reply |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| 1 | 1 |  | programmer | codex | 2.0 s | PASS | 1,200 in (1,000 cached), 30 out | \
+001-programmer.md |
+| 2 | 1 | 1 | programmer_review | codex | 2.0 s | a \\| b.py |  | 002-programmer_review.md |
+| 3 | 1 |  | tests | command | 2.0 s | PASS |  | 003-tests.md |
 
 </details>"""
 

@@ -170,11 +170,6 @@ class Stub(ABC):
         """Release the answers that are held by this name, now and from now on."""
         self.gate(name).set()
 
-    def wait_for_turns(self, count: int, timeout: float = 60.0) -> Turn:
-        """Return the turn of this number, counted from 1, once it has begun."""
-        self.ledger.wait_for(lambda ledger: len(ledger.turns) >= count, timeout)
-        return self.turns[count - 1]
-
     def wait_for_finish(self, count: int, timeout: float = 60.0) -> Turn:
         """Return the turn of this number, counted from 1, once its last byte is sent."""
         self.ledger.wait_for(

@@ -20,6 +20,7 @@ from cli_agent_orchestrator.terminals.board import (
     wait_for_change,
 )
 from cli_agent_orchestrator.terminals.tracker import SignalSource
+from tests.providers.samples import capture
 from tests.terminals.samples import PANE, row, screen
 
 STARTED = AgentSignal(SignalKind.WORKING, "task_started")
@@ -42,7 +43,7 @@ async def test_history_is_not_told_but_how_it_ended_is() -> None:
         board.signal(live, SignalSource.RECORD, signal, at=5, old=True)
         assert live.status is TerminalStatus.UNKNOWN
     board.refresh(live)
-    assert live.published == (TerminalStatus.PROCESSING, True, False)
+    assert live.published == (TerminalStatus.PROCESSING, True, False, "")
     assert live.answer is None
 
 
@@ -183,6 +184,23 @@ async def test_the_end_of_an_agent_that_was_in_error_already_is_told() -> None:
     board.exited("%1", 3)
     [told] = await take(events, 1)
     assert (told.alive, told.exit_code) == (False, 3)
+
+
+async def test_it_is_told_when_an_agent_goes_on_by_itself_after_a_limit() -> None:
+    board, live = board_with("claude_code")
+    board.opened(live, PANE)
+    events = board.log.subscribe("1-0")
+    limit = AgentSignal(SignalKind.FAILED, "StopFailure: limit", revocable=True)
+    board.signal(live, SignalSource.HOOK, limit, board.now())
+    shown = capture("claude_code/processing/2.1.326-limit_continues.txt")
+    board.screen_changed(screen(shown))
+    assert live.public().wakes == "12:30pm"
+    board.screen_changed(screen(shown.replace("Continuing", "Stopped continuing")))
+    assert live.public().wakes == ""
+    board.remove(live)
+    seen = await take(events, 3)
+    assert [event.wakes for event in seen] == ["", "12:30pm", ""]
+    assert {event.status for event in seen} == {TerminalStatus.PROCESSING}
 
 
 async def test_what_is_asked_is_told_although_the_question_was_seen_before() -> None:

@@ -14,6 +14,7 @@ from cli_agent_orchestrator.errors import (
     InputRefused,
     MessageTooLarge,
     NotFound,
+    StartError,
     TmuxCommandError,
     TmuxError,
     TmuxGone,
@@ -26,6 +27,7 @@ from cli_agent_orchestrator.terminals.courier import Courier, as_text
 from cli_agent_orchestrator.terminals.store import Begun, TerminalStore
 from cli_agent_orchestrator.terminals.tmux import Tmux
 from cli_agent_orchestrator.terminals.tracker import SignalSource
+from tests.providers.samples import capture
 from tests.terminals.samples import PANE, row, screen
 
 ROW = row()
@@ -150,6 +152,15 @@ async def test_a_paste_is_marked_for_an_agent_that_asks_for_marks_too_late(
     desk.tmux.look = look
     assert (await desk.send()).confirmed
     assert desk.tmux.marked is marked
+
+
+async def test_an_agent_that_wants_a_sign_in_takes_no_message(desk: Desk) -> None:
+    desk.live.provider = get_provider("codex")
+    desk.tmux.look = capture("codex/waiting_user_answer/0.166.0-login_dialog.txt")
+    desk.board.screen_changed(screen(desk.tmux.look))
+    with pytest.raises(StartError, match="codex login"):
+        await desk.send()
+    assert desk.tmux.pastes == 0
 
 
 async def test_an_earlier_message_is_no_sign_that_this_one_was_taken(desk: Desk) -> None:

@@ -13,6 +13,8 @@ from cli_agent_orchestrator.terminals.sending import (
     FIRST_LOOK_SECONDS,
     LOOK_SECONDS,
     MAX_CLEARS,
+    PROBE,
+    PROBE_SECONDS,
     QUESTION_SECONDS,
     REDRAW_SECONDS,
     Action,
@@ -24,6 +26,7 @@ from cli_agent_orchestrator.terminals.sending import (
     Sending,
     advance,
 )
+from cli_agent_orchestrator.terminals.tracker import REST_SECONDS
 
 IDLE = TerminalStatus.IDLE
 COMPLETED = TerminalStatus.COMPLETED
@@ -40,16 +43,15 @@ def after(sending: Sending, look: AgentLook) -> Action:
     return advance(sending, look)[1]
 
 
-@pytest.mark.parametrize("draft", ["sent before", None])
-def test_how_long_it_may_still_be_seen_is_a_sharp_limit(draft: str | None) -> None:
+def test_how_long_the_message_before_may_still_be_seen_is_a_sharp_limit() -> None:
     sending = Sending(since=10)
-    before = after(sending, AgentLook(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, draft))
+    look = AgentLook(10 + REDRAW_SECONDS - LOOK_SECONDS / 2, IDLE, "sent before")
+    before = after(sending, look)
     assert isinstance(before, LookAgain)
     assert before.within == pytest.approx(LOOK_SECONDS / 2)
-    assert after(sending, AgentLook(10 + REDRAW_SECONDS - 1, IDLE, draft)) == LookAgain(
-        LOOK_SECONDS
-    )
-    assert isinstance(after(sending, AgentLook(10 + REDRAW_SECONDS, IDLE, draft)), Refuse)
+    look = replace(look, now=10 + REDRAW_SECONDS - 1)
+    assert after(sending, look) == LookAgain(LOOK_SECONDS)
+    assert after(sending, replace(look, now=10 + REDRAW_SECONDS)) is Do.PROBE
 
 
 def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
@@ -57,7 +59,9 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
     for _ in range(MAX_CLEARS):
         sending, action = advance(sending, AgentLook(0, IDLE, "left over"))
         assert action == Do.CLEAR
-    assert isinstance(after(sending, AgentLook(0, IDLE, "left over")), Refuse)
+    # What stays there may be no text at all.
+    stays = replace(sending, before=AgentLook(0, IDLE, "left over"))
+    assert after(stays, AgentLook(0, IDLE, "left over")) is Do.PROBE
     for status in (IDLE, COMPLETED, ERROR):
         assert after(sending, AgentLook(0, status, "")) == Do.PASTE
 
@@ -65,7 +69,7 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
     sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Do.CLEAR
-    assert isinstance(after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")), Refuse)
+    assert after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")) is Do.PROBE
 
 
 @pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
@@ -134,6 +138,130 @@ def test_an_agent_that_takes_no_enter_at_its_start_is_given_longer_and_longer() 
     assert sum(ENTER_SECONDS) > 10
 
 
+def tried(before: AgentLook, probed: AgentLook, *, fresh: bool = False) -> Action:
+    """Return what follows when a sign was typed, seen and taken back."""
+    began = Sending(Phase.PROBED, since=0, before=before, fresh=fresh, trials=1)
+    sending, action = advance(began, probed)
+    assert action is Do.ERASE
+    return after(sending, before)
+
+
+@pytest.mark.parametrize(
+    ("before", "probed", "is_box"),
+    [
+        ("Ask anything", PROBE, True),
+        ("Ask anything\nfooter", f"{PROBE}\n  footer", True),
+        # Two rows of a footer that nobody knew.
+        ("\nmodel high\n? help", f"{PROBE}\nmodel high\n? help", True),
+        ("a draft", f"a draft{PROBE}", False),
+        ("a draft", f"{PROBE}a draft", False),
+        ("of two\nrows", f"of two\nrows{PROBE}", False),
+        ("!", f"!{PROBE}", False),
+        # The placeholder of a shell
+        ("!Run a command", f"!{PROBE}", False),
+    ],
+)
+def test_a_text_that_gives_way_is_no_draft(before: str, probed: str, is_box: bool) -> None:
+    action = tried(AgentLook(0, IDLE, before), AgentLook(0.1, IDLE, probed))
+    assert action is Do.PASTE if is_box else isinstance(action, Refuse)
+    assert tried(AgentLook(0, IDLE, "❯"), AgentLook(0, IDLE, f"❯{PROBE}"), fresh=True) is Do.PASTE
+
+
+BOX = "said\n╔══╗\n║ {} ║\n╚══╝\n hints · more"
+
+
+@pytest.mark.parametrize(
+    ("before", "probed", "fresh", "is_box"),
+    [
+        (BOX.format(""), BOX.format(PROBE), False, True),
+        (BOX.format("Ask"), BOX.format(PROBE), False, True),
+        (BOX.format("Ask"), BOX.format(PROBE).replace("hints", ""), False, True),
+        ("said\nagent> ", f"said\nagent> {PROBE}", True, True),
+        # It may be the prompt, or a draft.
+        ("said\nagent> ", f"said\nagent> {PROBE}", False, False),
+        # A search, whose hits change with every letter
+        ("> \none\ntwo\nthree", f"> {PROBE}\nno\nhits\n", False, False),
+    ],
+)
+def test_a_box_that_cannot_be_read_is_known_by_what_changes(
+    before: str, probed: str, fresh: bool, is_box: bool
+) -> None:
+    first = AgentLook(0, UNKNOWN, None, screen=before, still=REST_SECONDS)
+    assert after(Sending(), replace(first, still=1)) == LookAgain(REST_SECONDS - 1)
+    assert after(Sending(), first) is Do.PROBE
+    action = tried(first, replace(first, screen=probed), fresh=fresh)
+    assert action is Do.PASTE if is_box else isinstance(action, Refuse)
+
+
+def test_a_message_in_a_box_that_cannot_be_read_is_followed_on_the_screen() -> None:
+    def look(now: float, screen: str, still: float = 0) -> AgentLook:
+        return AgentLook(now, UNKNOWN, None, screen=screen, still=still)
+
+    empty, sending = look(0, "> "), Sending(Phase.PASTED, since=0, message="do it", blind=True)
+    sending = replace(sending, before=empty)
+    assert isinstance(after(sending, replace(empty, still=9)), LookAgain)
+    assert isinstance(after(sending, look(0.1, "> [pas")), LookAgain)
+    assert after(sending, look(1, "> [pasted]", QUESTION_SECONDS)) is Do.PRESS_ENTER
+    sending, action = advance(sending, look(0.1, "> do it"))
+    assert action is Do.PRESS_ENTER
+    assert after(sending, look(ENTER_SECONDS[0] + 0.1, "> do it")) is Do.PRESS_ENTER
+    taken = after(sending, look(1, "> do it\nsure"))
+    assert isinstance(taken, Delivery)
+    assert taken.confirmed
+
+
+LONG = " ".join(map(str, range(99)))
+
+
+@pytest.mark.parametrize(
+    ("message", "before", "now", "expected"),
+    [
+        ("do it", "do it", "do\nit", "again"),
+        ("do it", "do it", "do it please", "wait"),
+        ("do it", "do it", "do", "wait"),
+        ("do it", "do it", "my own", "taken"),
+        (LONG, "[Pasted 1]", "[Pasted 1] and", "wait"),
+        (LONG, LONG[:40], LONG[-90:], "again"),
+        (LONG, LONG[:40], LONG[-90:] + " and", "wait"),
+    ],
+)
+def test_enter_is_pressed_again_only_on_our_text_alone(
+    message: str, before: str, now: str, expected: str
+) -> None:
+    sending = replace(ENTERED, message=message, before=AgentLook(0, IDLE, before))
+    look = AgentLook(ENTER_SECONDS[0], IDLE, now)
+    assert (after(sending, look) is Do.PRESS_ENTER) == (expected == "again")
+    late = after(sending, replace(look, now=BOX_SECONDS, still=1))
+    assert (isinstance(late, Delivery) and late.confirmed) == (expected == "taken")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["", "", "", "zq"]), st.booleans()), min_size=50, max_size=50
+    ),
+    st.booleans(),
+)
+def test_enter_is_never_pressed_on_what_a_person_types(
+    steps: list[tuple[str, bool]], before: bool
+) -> None:
+    box, sending = "", Sending(since=0, message="do it")
+    for number, (typed, hears) in enumerate(steps):
+        box = typed + box if before else box + typed
+        sending, action = advance(sending, AgentLook(number * 0.6, IDLE, box, still=0.6))
+        match action:
+            case Do.PASTE:
+                box += "do it"
+            case Do.PROBE:
+                box += PROBE
+            case Do.ERASE:
+                box = box[:-1]
+            case Do.PRESS_ENTER:
+                assert box == "do it"
+                box = "" if hears else box
+            case Delivery() | Refuse():
+                break
+
+
 LOOKS = st.builds(
     lambda status, draft, taken, alive: (status, draft, taken, alive),
     st.sampled_from(list(TerminalStatus)),
@@ -150,13 +278,13 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     sending = Sending(own_leftover=leftover)
     pastes, presses = 0, 0
     for step, (status, draft, taken, alive) in enumerate(looks):
-        sending, action = advance(sending, AgentLook(step * 0.8, status, draft, taken, alive))
+        sending, action = advance(sending, AgentLook(step * 1.6, status, draft, taken, alive))
         pastes += action is Do.PASTE
         presses += action is Do.PRESS_ENTER
         if isinstance(action, Delivery | Refuse):
             break
     else:
-        pytest.fail("no end after 24 seconds")
+        pytest.fail("no end after 48 seconds")
     assert pastes <= 1
     assert presses == sending.presses <= len(ENTER_SECONDS)
     assert pastes or not presses
@@ -167,7 +295,8 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
 
 
 ASKED = Sending(Phase.PASTED, since=0, asked_at=0)
-CLEARED = Sending(own_leftover=True, clears=MAX_CLEARS)
+PROBED = Sending(Phase.PROBED, since=0, before=AgentLook(0, IDLE, "x"))
+ERASED = replace(PROBED, phase=Phase.ERASED)
 MERGED = Sending(Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", last_draft="a")
 PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
 
@@ -175,11 +304,11 @@ PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
 REFUSED = {
     "the agent is working": (Sending(), AgentLook(0, PROCESSING, "")),
     "the agent asks a question": (Sending(asked_at=-9), AgentLook(0, WAITING, "")),
-    "its screen is not recognized": (Sending(), AgentLook(0, UNKNOWN, "")),
+    "its screen is not recognized": (Sending(since=0), AgentLook(BOX_SECONDS, UNKNOWN, "")),
     "its program has ended": (Sending(), AgentLook(0, IDLE, "", alive=False)),
-    "its input box is not in sight": (Sending(), AgentLook(0, IDLE, None)),
-    "there is unsent text": (Sending(), AgentLook(0, IDLE, "x")),
-    "could not be cleared": (CLEARED, AgentLook(0, IDLE, "x")),
+    "it takes no input": (PROBED, AgentLook(PROBE_SECONDS, IDLE, "x")),
+    "there is unsent text": (Sending(before=AgentLook(0, IDLE, "x")), AgentLook(0, IDLE, "xy")),
+    "could not be taken back": (ERASED, AgentLook(PROBE_SECONDS, IDLE, f"{PROBE}x")),
 }
 GIVEN_UP = {
     "ended while the message was being typed": (PASTED, AgentLook(0, IDLE, "x", alive=False)),

@@ -4,7 +4,8 @@ A scenario is a list of reports and verdicts, in the order of their coming:
 
     10 hook submitted               a signal: its time, source and kind, and more (`agent=a7`)
     10 submission                   our message was confirmed
-    11 screen idle title=idle       a screen, with a title; `still`: no character has changed
+    11 screen idle title=idle       a screen, with a title; `still`: no character has changed;
+                                    `sure`: it shows that no turn is under way or over
     25 = processing until 35        the verdict at that time; `until` and `because` may be left out
 
 A time may be `10+SCREEN_LAG`, one of the seconds in tracker.py.
@@ -62,7 +63,7 @@ def report(track: Track, words: list[str]) -> Track:
         said = STATUSES.get(more.get("title", ""))
         title = Evidence(SignalSource.TITLE, said, "x", at) if said else None
         seen = Evidence(SignalSource.SCREEN, STATUSES[words[2]], "x", at)
-        return tracker.observe_screen(track, seen, title, "still" not in words)
+        return tracker.observe_screen(track, seen, title, "still" not in words, "sure" in words)
     if words[1:] == ["submission"]:
         return tracker.observe_submission(track, "the input box is empty again", at)
     kind = SignalKind(words[2])
@@ -128,6 +129,13 @@ SCENARIOS = {
     "an interrupt without a signal": """
         10 hook submitted, 20 screen idle, 25 screen idle still
         25 = processing until 20+HOOK_HOLD, 20+HOOK_HOLD = idle""",
+    "an interrupt that the screen shows for sure": """
+        10 submission, 18 hook submitted, 20 screen idle sure, 20 = processing, 20.5 = idle""",
+    "an interrupt that stands above a message of ours": """
+        9 screen idle sure, 10 submission, 10+SCREEN_LAG = idle, 10.1 = processing
+        10.2 screen idle still, 10+SCREEN_LAG = processing""",
+    "a new conversation that the screen shows for sure": """
+        10 record finished, 10.1 screen idle sure, 10.2 = completed, 10+SCREEN_LAG = idle""",
     "a submission that the screen has shown": """
         10 submission, 10.2 screen processing, 11 screen completed, 11 = completed""",
     "a submission that the screen has shown to fail": """
@@ -177,6 +185,12 @@ SCENARIOS = {
     "an end of a turn whose begin was not reported": """
         9 screen idle, 10 hook finished revocable, 10 = completed""",
     "an undrawn failure": "9 hook submitted, 9.1 screen idle, 9.2 hook failed, 9.2 = error",
+    "a limit after which the agent goes on": """
+        9 screen completed, 10 hook failed revocable, 10.5 = processing until 10+SCREEN_LAG
+        11 screen processing, 1000 = processing""",
+    "a limit after which it does not": """
+        9 screen processing, 10 hook failed revocable, 11 screen completed, 11 = processing
+        10+SCREEN_LAG = error""",
     "an undrawn end that cannot be taken back": """
         9 hook submitted, 9.1 screen idle, 9.2 hook finished, 9.2 = completed""",
     **{
@@ -283,6 +297,12 @@ SCENARIOS = {
         {ASKED} {asker}, 10.1 hook working {worker}, 10.1 = processing"""
         for asker, worker in (("", "agent=a7"), ("agent=a7", ""), ("agent=a7", "agent=a7"))
     },
+    "a question after which nothing is told": """
+        10 hook waiting aloud, 20 screen completed, 20 = idle because no end was told""",
+    "a second question where all agents have one name": f"""
+        {ASKED} agent=, 10.1 screen waiting, 10.5 hook waiting agent=, 12 hook working agent=
+        12 = waiting, 13 hook working agent=, 13 = waiting, 14 screen processing, 14 = processing
+        15 screen waiting, 15 hook waiting agent=, 16 hook working agent=, 16 = processing""",
     "a question that a prompt may have answered": """
         9 screen waiting, 10 hook submitted, 10.1 = processing, 10+SCREEN_LAG = waiting""",
     "a failure that is drawn long after an answered question": f"""
@@ -361,11 +381,11 @@ SCENARIOS = {
     "a flicker right after the first state": "10 stream ready, 10.1 stream working, 11 = idle",
     "a flicker that comes and goes": """
         10 stream ready, 10.1 stream working, 10.15 stream working, 11 = idle""",
-    "no flicker any more": "10 stream ready, 10.01+FLICKER_SECONDS stream working, 11 = processing",
+    "no flicker any more": "10 stream ready, 10.01+FLICKER_SECONDS stream working, 12 = processing",
     "no flicker any more, after a second state": """
-        10 stream ready, 10.15 stream ready, 10.25 stream working, 11 = processing""",
+        10 stream ready, 10.5 stream ready, 11.1 stream working, 12 = processing""",
     "no flicker where a hook came first": "10 hook ready, 10.1 stream working, 11 = processing",
-    "a flicker at its limit": "0.2 stream ready, 0.4 stream working, 1 = processing",
+    "a flicker at its limit": "0.2 stream ready, 1.2 stream working, 2 = processing",
     # Titles.
     **{
         f"a title that is silent after work ({title or 'no title'})": f"""
@@ -387,6 +407,18 @@ SCENARIOS = {
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario(name: str) -> None:
     play(SCENARIOS[name])
+
+
+def test_of_an_agent_known_by_rest_change_is_work_and_rest_its_end() -> None:
+    track = Track(by_rest=True)
+    play("1 screen unknown, 2 = processing until 4, 4 = idle", track)
+    turn = "1 screen unknown, 9 submission, 10 screen unknown still, 11 = processing until 12"
+    track = play(f"{turn}, 12 = completed, 13 screen unknown, 15.9 = processing", track)
+    # What is known of it counts more.
+    play(
+        "20 screen waiting, 20 = waiting, 30 hook working, 40 screen unknown, 90 = processing",
+        track,
+    )
 
 
 def test_streaming_without_a_busy_mark_is_still_processing() -> None:
@@ -411,6 +443,7 @@ WAITS_FOR_ITS_RECORD = {
         20 screen processing, 21 screen completed, 21 = processing until 21+SEARCH_SECONDS""",
     "a frame that matches nothing": """
         10 screen completed, 11 screen unknown, 13 screen unknown, 10+SEARCH_SECONDS = unknown""",
+    "work that its record tells of": "10 record working, 20 screen idle sure, 90 = processing",
     "all else": """
         10 screen idle, 10 = idle, 11 screen processing, 11 = processing
         12 screen waiting, 12 = waiting, 13 screen error, 13 = error""",

@@ -50,9 +50,7 @@ def clean(days: float, yes: bool, api: str | None) -> None:
     now = time.time()
     unlisted = {} if named else _unlisted(state)
     runs, before = deliver.known_runs(state, os.environ), now - days * deliver.DAY_SECONDS
-    plan = deliver.plan_cleanup(
-        runs, before, named.url if named else "", deliver.left_drafts(state)
-    )
+    plan = deliver.plan_cleanup(runs, before, named.url if named else "")
     for run in plan.waiting:
         click.echo(f"Kept: {_shown(run, now)}  {one_line(run.waits)}")
     if not plan and not unlisted:
@@ -94,10 +92,9 @@ def _lines(plan: deliver.Cleanup, unlisted: Unlisted, now: float) -> Iterator[st
         for run in plan.agents:
             yield f"  {_shown(run, now)}  {plural(len(run.record.terminals), 'agent')}"
         yield from (f"  {run}  {plural(len(found), 'agent')}" for run, found in unlisted.items())
-    if plan.folders or plan.drafts:
+    if plan.folders:
         yield "Records of old runs, to be removed:"
         yield from (f"  {_shown(run, now)}" for run in plan.folders)
-        yield from (f"  {name}  (never begun)" for name in plan.drafts)
 
 
 def _shown(run: deliver.KnownRun, now: float) -> str:
@@ -108,7 +105,7 @@ def _shown(run: deliver.KnownRun, now: float) -> str:
 
 def _remove_all(plan: deliver.Cleanup, unlisted: Unlisted, state: Path, api: str | None) -> None:
     with_agents = {run.record.id for run in plan.agents}
-    names = [*(run.record.id for run in plan.folders), *plan.drafts]
+    names = [run.record.id for run in plan.folders]
 
     def remove(some: Iterable[str]) -> dict[str, str]:
         """Remove run folders; return those that stay, and why."""

@@ -134,16 +134,22 @@ def complete_setting(setting: Setting) -> Completer | None:
     if setting.kind is ValueKind.PATH:
         return complete_files
     if setting.name == "PROVIDER":
-        return _words(AGENTS)
+        return _completer(lambda context, typed: _agents())
     return _words(setting.choices) if setting.kind is ValueKind.CHOICE else None
 
 
-complete_role_agents = _words(
-    # the roles of the usual flow, each with every agent
-    f"{name.removesuffix(PROVIDER_SUFFIX).lower()}={agent}"
-    for name in ROLE_SETTINGS[:-1]
-    for agent in AGENTS
-)
+@_completer
+def complete_role_agents(context: click.Context, typed: str) -> Iterator[str]:
+    """Offer the roles of the usual flow, each with every agent."""
+    for name in ROLE_SETTINGS[:-1]:
+        yield from (f"{name.removesuffix(PROVIDER_SUFFIX).lower()}={agent}" for agent in _agents())
+
+
+def _agents() -> list[str]:
+    with importing():
+        from ..settings.config import own_agents
+
+    return [*AGENTS, *own_agents(config_folder(os.environ))]
 
 
 def _runs() -> list[RunView]:

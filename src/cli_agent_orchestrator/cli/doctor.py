@@ -29,9 +29,9 @@ from ..gates.checking import BUBBLEWRAP, find_sandbox
 from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
 from ..notices.decide import TABLE, read_notice_settings
 from ..notices.send import NoticeProgram
-from ..providers import PROVIDERS
+from ..providers import every_provider
 from ..providers.base import Provider, find_version
-from ..runs.deliver import DAY_SECONDS, known_runs, left_drafts, plan_cleanup
+from ..runs.deliver import DAY_SECONDS, known_runs, plan_cleanup
 from ..settings.config import ServerConfig
 from ..settings.layout import fault_of_state_folder, said_of_place
 from ..settings.table import BY_NAME
@@ -126,7 +126,7 @@ def doctor(as_json: bool) -> None:
 def examine(programs: Programs, environ: Mapping[str, str], wd: Path) -> Iterator[Diagnosis]:
     config, user_file, fault = read_configuration(environ)
     looks = [partial(_tmux, environ, programs), partial(_git, environ, programs)]
-    looks += [partial(_agent, one, config, wd, programs) for one in PROVIDERS.values()]
+    looks += _looks_at_agents(config, wd, programs)
     asked = [programs.begin(look) for look in (*looks, partial(_sandbox, environ, programs))]
     yield Diagnosis("python", OK, f"{version_words(sys.version_info[:3])}, {sys.executable}")
     for one in asked:
@@ -161,7 +161,7 @@ def read_configuration(environ: Mapping[str, str]) -> tuple[ServerConfig, dict[s
     try:
         user_file = read_user_file(environ)
         config = ServerConfig.from_env(environ, user_file)
-        for name in PROVIDERS:
+        for name, _ in every_provider(config.config_dir):
             config.provider(name)
     except (UsageError, OSError) as error:
         config, fault = ServerConfig.from_env(environ), in_words(error)
@@ -170,8 +170,7 @@ def read_configuration(environ: Mapping[str, str]) -> tuple[ServerConfig, dict[s
 
 def installed_agents(config: ServerConfig, wd: Path) -> dict[str, Diagnosis]:
     with Programs(config.environ) as programs:
-        looks = (partial(_agent, one, config, wd, programs) for one in PROVIDERS.values())
-        asked = [programs.begin(look) for look in looks]
+        asked = [programs.begin(look) for look in _looks_at_agents(config, wd, programs)]
         return _agents([one.result() for one in asked])
 
 
@@ -179,7 +178,7 @@ def _agents(findings: Iterable[Diagnosis]) -> dict[str, Diagnosis]:
     found = {
         one.subject.removeprefix(AGENT): one
         for one in findings
-        if one.subject.startswith(AGENT) and one.state is not MISSING
+        if one.subject.startswith(AGENT) and one.state not in (MISSING, WRONG)
     }
     found.pop(BUILT_IN, None)
     return found
@@ -253,6 +252,16 @@ def _sandbox(environ: Mapping[str, str], programs: Programs) -> Diagnosis:
     mend = install_command("bubblewrap", environ) if can_have_it else ""
     advice = "only gates with sandbox = true need one"
     return Diagnosis("sandbox", NOTE, problem, advice, mend=mend)
+
+
+def _looks_at_agents(
+    config: ServerConfig, wd: Path, programs: Programs
+) -> Iterator[partial[Diagnosis]]:
+    for name, one in every_provider(config.config_dir):
+        if isinstance(one, Provider):
+            yield partial(_agent, one, config, wd, programs)
+        else:
+            yield partial(Diagnosis, f"{AGENT}{name}", WRONG, str(one), "correct or remove it")
 
 
 def _agent(provider: Provider, config: ServerConfig, wd: Path, programs: Programs) -> Diagnosis:
@@ -394,12 +403,10 @@ def _leftovers(state: Path, environ: Mapping[str, str]) -> Diagnosis:
         named = name_server(environ)
         before = time.time() - KEPT_DAYS * DAY_SECONDS
         plan = plan_cleanup(runs, before, named.url if named else "")
-        drafts = len(left_drafts(state))
     except (OSError, UsageError) as error:
         return Diagnosis("leftovers", NOTE, f"not looked for: {in_words(error)}")
     parts = [f"agents of {plural(len(plan.agents), 'ended run')}"] if plan.agents else []
     parts += [f"records of {plural(len(plan.folders), 'old run')}"] if plan.folders else []
-    parts += [f"{plural(drafts, 'record')} of runs that never began"] if drafts else []
     if not parts:
         return Diagnosis("leftovers", OK, f"none of {plural(len(runs), 'run')}")
     advice = "`cao clean` shows it, and asks first"

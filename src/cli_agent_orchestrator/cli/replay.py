@@ -17,7 +17,7 @@ from ..core.files import Folder
 from ..core.text import one_line
 from ..errors import NotFound, UsageError
 from ..runs.record import short_name
-from ..runs.screens import fault_of_cast, read_cast, roles_with_cast, screen_at
+from ..runs.screens import read_cast, roles_with_cast, screen_at
 from ..runs.view import Turn, view_run
 from ..settings.layout import cast_name, replay_folder, run_folder, state_folder
 from .complete import complete_roles_of_run, complete_runs
@@ -152,11 +152,8 @@ def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
     turns = view_run(folder).turns if role is None else ()
     scenes = scenes_of(turns, casts)
     if wanted and not scenes:
-        faults = (
-            f"{replay_folder(folder).path / cast_name(one)} {fault_of_cast(folder, one)}"
-            for one in wanted
-        )
-        raise UsageError(f"nothing can be played of run {name}: {', '.join(faults)}")
+        files = ", ".join(str(replay_folder(folder).path / cast_name(one)) for one in wanted)
+        raise UsageError(f"nothing can be played of run {name}: {files}: damaged or empty")
     if not scenes:
         raise UsageError(
             f"no screens of run {name} were recorded in {replay_folder(folder).path}: runs with "

@@ -22,8 +22,8 @@ from ..hosting.user import read_notices
 from ..runs.control import pass_on
 from ..runs.record import read_events
 from ..runs.recorder import View
-from ..settings.config import tmux_socket
-from ..settings.layout import STATE_FILE, run_folder, state_folder
+from ..settings.config import own_agents, tmux_socket
+from ..settings.layout import STATE_FILE, config_folder, run_folder, state_folder
 from ..settings.table import (
     AGENTS,
     BY_NAME,
@@ -209,7 +209,7 @@ def start(
             with importing():
                 from ..providers import get_provider
 
-            get_provider(config.provider)
+            get_provider(config.provider, config_folder(os.environ))
         settle_consent(commands, config.wd, request.project_file, given=trust)
     if detach:
         apart = RunToLaunch(given, config_file, replace_terminals, run)
@@ -314,10 +314,14 @@ def find_project(folder: Path, home: Path) -> Path | None:
     return None
 
 
+def _variables_of(agent: str) -> list[str]:
+    return [f"{PREFIX}{agent.upper()}_{word}" for word in ("ARGS", "COMMAND")]
+
+
 KNOWN = frozenset(
     (
         *(setting.variable for setting in SETTINGS),
-        *(f"{PREFIX}{name.upper()}_{word}" for name in AGENTS for word in ("ARGS", "COMMAND")),
+        *(variable for name in AGENTS for variable in _variables_of(name)),
         *("CAO_HOST", "CAO_PORT", "CAO_START_SECONDS", "CAO_STATE_DIR", "CAO_CONFIG_DIR"),
         *("CAO_TOKEN", "CAO_DEBUG"),
         # In the agents and the gates of a run, from where `cao` may be started.
@@ -328,9 +332,10 @@ KNOWN = frozenset(
 
 def remarks_on_variables(environ: Mapping[str, str]) -> list[str]:
     remarks = []
+    known = KNOWN.union(*map(_variables_of, own_agents(config_folder(environ))))
     for name in sorted(environ):
-        if name.startswith(PREFIX) and environ[name].strip() and name not in KNOWN:
-            meant = get_close_matches(name, sorted(KNOWN), 1, 0.8)
+        if name.startswith(PREFIX) and environ[name].strip() and name not in known:
+            meant = get_close_matches(name, sorted(known), 1, 0.8)
             proposal = f" (did you mean {meant[0]}?)" if meant else ""
             remarks.append(one_line(f"{name} is set, but cao does not know it{proposal}"))
     return remarks

@@ -96,6 +96,8 @@ class Terminal(TerminalFacts, frozen=True, kw_only=True):
     """How the agent's program ended; a signal counts as 128 + its number."""
     action: str = ""
     """What the agent said last that it does, on one line; empty if it did not say."""
+    wakes: str = ""
+    """When it goes on by itself after a usage limit, in its own words; else empty."""
 
 
 class Session(Struct, frozen=True):
@@ -246,6 +248,8 @@ class Question(Struct, frozen=True):
     """Empty if its screen does not tell; its text is then the end of the screen."""
     fingerprint: str
     """Identifies this very question: an answer with it answers no other."""
+    advice: str = ""
+    """What to do where its terminal is no place to answer it, as to sign in; else empty."""
 
 
 class TerminalEvent(Struct, frozen=True):
@@ -261,6 +265,7 @@ class TerminalEvent(Struct, frozen=True):
     alive: bool = True
     exit_code: int | None = None
     action: str = ""
+    wakes: str = ""
 
 
 def check_size(message: str) -> str:

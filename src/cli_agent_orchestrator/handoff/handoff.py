@@ -17,6 +17,7 @@ from ..settings.config import HandoffRules
 from .files import ResponseFiles, check_size
 from .wait import (
     AGAIN,
+    AT_WORK,
     End,
     Envelope,
     FirstStep,
@@ -46,6 +47,8 @@ from .watch import (
 
 # A busy agent may be free at any moment, and not every server says so.
 LONGEST_BUSY_PAUSE_SECONDS = 2.0
+STUCK_SECONDS = 30.0
+"""How long an agent at rest may refuse for the same reason, with the same last rows."""
 BUSY = 409
 NEVER_READY = 422
 """The agent has to be signed in, which is not done in its terminal."""
@@ -56,12 +59,15 @@ def deliver(
 ) -> Delivery:
     """Return how a message was delivered; raise why it was not after five minutes in vain.
 
+    An agent that does not work, and whose screen stays as it is, is given `STUCK_SECONDS`.
+
     `key` names it, and `knows_keys` if the server types a message only once and says whether the
     agent took it. A server without keys gets nothing again that may have arrived. The time does not
     count for which a terminal refuses because its agent waits for a person.
     """
     agent = watch.agent
     retry = Retry(clock.monotonic())
+    reason, since = "", retry.since
     while True:
         try:
             delivery = agents.send_input(agent.terminal_id, text, idempotency_key=key)
@@ -69,7 +75,7 @@ def deliver(
         except errors.ApiError as error:
             refused = error.status_code if isinstance(error, errors.ApiRefused) else 0
             if refused == NEVER_READY:
-                raise _takes_no_input(agent, error.summary) from error
+                raise agent.takes_no_input(error.summary) from error
             is_busy = refused == BUSY
             if not is_busy and not is_transient(error):
                 raise
@@ -77,15 +83,18 @@ def deliver(
             if not is_busy and not never_arrived and not knows_keys:
                 return Delivery(False, str(error))
             retry = retry.after_failure()
-            if is_busy and _waits_for_person(watch, agents):
-                retry = retry._replace(since=clock.monotonic())
+            status = _status_of(watch, agents) if is_busy else None
             now = clock.monotonic()
+            if status is TerminalStatus.WAITING_USER_ANSWER:
+                retry = retry._replace(since=now)
+            if status in (None, *AT_WORK) or error.summary != reason:
+                reason, since = error.summary, now
             remedy = "check the server"
             if isinstance(error, errors.ApiUnreachable):
                 remedy = "check that the server is running (`cao server` starts one)"
             elif is_busy:
                 remedy = f"look at it with `{agent.attach}`"
-            if retry.is_over(now):
+            if retry.is_over(now) or now - since >= STUCK_SECONDS:
                 raise errors.HandoffError(
                     f"{agent} could not be sent its message for {retry.seconds(now):.0f} s: "
                     f"{error.summary}\n  First: {remedy}\n  Then:  {agent.resume}",
@@ -96,23 +105,18 @@ def deliver(
         watch.pause(retry.next_try(now, longest) - now)
 
 
-def _waits_for_person(watch: TurnWatch, agents: Agents) -> bool:
+def _status_of(watch: TurnWatch, agents: Agents) -> TerminalStatus | None:
     agent = watch.agent
     try:
         status = agents.get_status(agent.terminal_id)
     except errors.ApiError as error:
         if not is_transient(error):
             raise
-        return False
+        return None
     watch.on_status(status)
     if status is TerminalStatus.ERROR:
-        raise _takes_no_input(agent, "it is in the error state")
-    return status is TerminalStatus.WAITING_USER_ANSWER
-
-
-def _takes_no_input(agent: TurnAgent, why: str) -> errors.TurnFailed:
-    text = f"{agent} takes no input: {why}{agent.ways_on}"
-    return errors.TurnFailed(text, to_resume=agent.resume_anew)
+        raise agent.takes_no_input("it is in the error state")
+    return status
 
 
 UNCHANGED_SECONDS = 0.3
@@ -369,9 +373,10 @@ class Handoff:
             case End.FOLDER_LOST:
                 raise errors.FolderGone(self._files.temporary.root, agent.role)
             case End.TIMEOUT:
+                limit = f": its usage limit lasts until {watch.wakes}" if watch.wakes else ""
                 raise errors.HandoffTimeout(
                     f"{agent.role} did not finish within {self.rules.response_timeout:g} s "
-                    "(RESPONSE_TIMEOUT)\n"
+                    f"(RESPONSE_TIMEOUT){limit}\n"
                     f"  Look at it:    {agent.attach}\n  Go on waiting: {resume}",
                     to_resume=resume,
                 )

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from ..core.clock import Clock, Retry, is_transient
 from ..core.models import Delivery, FileChange, TerminalEvent, TerminalStatus
-from ..errors import ApiError
+from ..errors import ApiError, TurnFailed
 from ..events import EventKind, HandoffEvent
 from .files import Response, ResponseFiles
 from .wait import FileState, Observation, Signature
@@ -68,6 +69,8 @@ class Agents(Protocol):
 
     # Any: JSON from a server that may not be ours
     def get_terminal(self, terminal_id: str) -> dict[str, Any]: ...
+
+    def get_question(self, terminal_id: str) -> dict[str, Any] | None: ...
 
     def get_last_output(self, terminal_id: str) -> str: ...
 
@@ -166,6 +169,8 @@ STOPS = "the run stops"
 SOURCES_WITH_WORDS = ("hook", "session record")
 """Who names what happened before what is asked."""
 LONGEST_QUESTION = 200
+LONGEST_SHOWN = 1000
+"""Characters of what a screen shows, where the agent does not tell what it asks."""
 NOT_SHOWN = "; the screen does not show it"
 """What the server adds as long as a question was told and not drawn."""
 SAME_QUESTION_SECONDS = 1.0
@@ -203,6 +208,10 @@ class TurnAgent(Struct, frozen=True):
             f"\n  Look at it:               {self.attach}"
             f"\n  Go on with a new agent:   {self.resume_anew}"
         )
+
+    def takes_no_input(self, why: str) -> TurnFailed:
+        text = f"{self} takes no input: {why}{self.ways_on}"
+        return TurnFailed(text, to_resume=self.resume_anew)
 
     def __str__(self) -> str:
         return f"{self.role} (terminal {self.terminal_id})"
@@ -247,6 +256,8 @@ class TurnWatch:
         self.if_missing = STOPS
         self.trouble = ""
         """What the agent itself says of its error."""
+        self.wakes = ""
+        """When it goes on by itself after a usage limit; empty if it does not."""
         self.error: ApiError | None = None
         """Why the server's last answer did not come."""
         self._agents = agents
@@ -366,9 +377,20 @@ class TurnWatch:
             self._report_question()
 
     def _report_question(self) -> None:
+        """Report what the agent asks, else what its screen shows.
+
+        Raise `TurnFailed` if it has to be signed in, which is not done in its terminal.
+        """
         self._question_due = inf
+        question = self._question
+        if not question:
+            with suppress(ApiError):
+                shown = self._agents.get_question(self.agent.terminal_id) or {}
+                if advice := shown.get("advice"):
+                    raise self.agent.takes_no_input(str(advice))
+                question = str(shown.get("text") or "")[-LONGEST_SHOWN:]
         kind = EventKind.WAITING_FOR_PERSON
-        self.report(kind, self.agent.attach, self._status, question=self._question)
+        self.report(kind, self.agent.attach, self._status, question=question)
 
     def on_delay(self, seconds: float, reason: str) -> None:
         """Report that a message cannot be delivered: after a moment, then more and more seldom.
@@ -406,6 +428,9 @@ class TurnWatch:
             case TerminalEvent(terminal_id=name) if name == self.agent.terminal_id:
                 if signal.kind in STATUS_KINDS:
                     self._note_words(signal.status, words_of(signal.reason))
+                    if signal.wakes and signal.wakes != self.wakes:
+                        self.warn(f"it hit a usage limit and goes on by itself at {signal.wakes}")
+                    self.wakes = signal.wakes
                     self._worked_at = -inf
                 elif signal.kind == "action" and signal.action != self._action:
                     self._action = signal.action

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..events import OnRunEvent, RunEvent, RunOpened
 from ..notices.send import Sender, channels_of
 from ..pipeline.flow import Flow
-from ..providers import PROVIDERS, get_provider, scripted
+from ..providers import get_provider, scripted
 from ..providers.base import not_found
 from ..runs.flows import Flows
 from ..runs.log import log_afterwards
@@ -83,19 +83,19 @@ def check_agents(
     Without a server of the user, whose PATH may be another, refuse what is not installed, too:
     tmux and agents.
     """
-    agents = {get_provider(name).name for name in names}
     config = read_server_config(environ)
+    agents = {one.name: one for one in (get_provider(name, config.config_dir) for name in names)}
     folder = state_folder(environ)
     if find_socket(folder, LASTING) is None and find_socket(folder, PASSING) is None:
         read_version("tmux", environ)
-        for name in sorted(agents - {scripted.PROVIDER.name}):
-            wanted, program = find_program(PROVIDERS[name], config, environ)
+        for name in sorted(agents.keys() - {scripted.PROVIDER.name}):
+            wanted, program = find_program(agents[name], config, environ)
             if program is None:
-                raise UsageError(f"{name}: {not_found(PROVIDERS[name], wanted, 'on your PATH')}")
+                raise UsageError(f"{name}: {not_found(agents[name], wanted, 'on your PATH')}")
     with Programs(environ, agent_seconds=seconds) as programs:
         asked = {}
         for name in LOGIN_QUESTIONS.keys() & agents:
-            _, program = find_program(PROVIDERS[name], config, environ)
+            _, program = find_program(agents[name], config, environ)
             if program is not None:
                 asked[name] = programs.begin(
                     partial(ask_agent, name, program, config, wd, programs)

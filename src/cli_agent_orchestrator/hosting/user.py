@@ -16,7 +16,7 @@ from ..core.files import Folder
 from ..core.programs import Programs, ShortAnswer
 from ..errors import UsageError
 from ..notices.decide import TABLE, NoticeSettings, read_notice_settings
-from ..providers import PROVIDERS, scripted
+from ..providers import every_provider, scripted
 from ..providers.base import Provider, find_version
 from ..settings.config import ServerConfig
 from ..settings.layout import check_state_folder, config_folder
@@ -108,8 +108,9 @@ def find_program(
 def startable_agents(config: ServerConfig) -> list[str]:
     return [
         name
-        for name, provider in PROVIDERS.items()
-        if name == scripted.PROVIDER.name or find_program(provider, config, config.environ)[1]
+        for name, provider in every_provider(config.config_dir)
+        if name == scripted.PROVIDER.name
+        or (isinstance(provider, Provider) and find_program(provider, config, config.environ)[1])
     ]
 
 

@@ -50,7 +50,7 @@ def new_run(folders: Sequence[str], flows: Sequence[Flow], installed: Collection
     flow_words = [(one, ": ".join(filter(None, (name(one), words)))) for one, words in described]
     agents = [
         (agent, agent if agent in installed or agent == BUILT_IN else f"{agent} (not installed)")
-        for agent in AGENTS
+        for agent in dict.fromkeys((*AGENTS, *installed))
     ]
     usual = next((agent for agent in AGENTS if agent in installed), BUILT_IN)
     roles = [

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.secrets import before_secret
-from ..core.text import CONTROLS, is_plain
+from ..core.text import CONTROLS
 
 # "- ```python", "~~~": a fence may stand in a list item
 FENCE_OPEN_PATTERN = r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(?P<fence>`{3,}(?=[^`]*$)|~{3,})"
@@ -75,7 +75,7 @@ def clean_text(text: str) -> str:
     """Return a text with plain line ends, without control characters or broken ones."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
     lines = whole.replace("\r\n", "\n").replace("\r", "\n")
-    return lines if is_plain(lines) else re.sub(CONTROL_PATTERN, "", lines)
+    return re.sub(CONTROL_PATTERN, "", lines)
 
 
 def split_lines(text: str) -> list[str]:

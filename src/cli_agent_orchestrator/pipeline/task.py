@@ -84,11 +84,6 @@ def parse_task(text: str) -> Task:
     return Task(explore, scenario, text)
 
 
-def has_headings(text: str) -> bool:
-    marked = _mark(text)
-    return bool(marked.stars or marked.task)
-
-
 def settings_lines(text: str) -> list[tuple[int, str]]:
     marked = _mark(text)
     return [(number + 1, marked.lines[number]) for number in marked.settings]

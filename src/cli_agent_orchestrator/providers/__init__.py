@@ -1,27 +1,45 @@
-"""The agents there are. A new one is a module of this package and one line in the table."""
+"""The agents there are. A new one is a file in `agents/`, or a module and a row of the table."""
 
-from ..errors import UnknownName
-from ..settings.table import full_name
-from . import claude_code, codex, copilot_cli, gemini_cli, kiro_cli, opencode, scripted
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import AgentFault, UnknownName
+from ..settings.config import own_agents
+from ..settings.table import AGENTS, full_name
+from . import claude_code, codex, scripted
 from .base import Provider
+from .described import PACKAGED, load
 
-PROVIDERS: dict[str, Provider] = {
-    provider.name: provider
-    for provider in (
-        codex.PROVIDER,
-        claude_code.PROVIDER,
-        kiro_cli.PROVIDER,
-        kiro_cli.Q_CLI,
-        gemini_cli.PROVIDER,
-        copilot_cli.PROVIDER,
-        opencode.PROVIDER,
-        scripted.PROVIDER,
-    )
-}
+IN_CODE = {one.PROVIDER.name: one.PROVIDER for one in (codex, claude_code, scripted)}
+PROVIDERS = {name: IN_CODE.get(name) or load(PACKAGED / f"{name}.toml") for name in AGENTS}
 
 
-def get_provider(name: str) -> Provider:
-    try:
-        return PROVIDERS[full_name(name, PROVIDERS)]
-    except KeyError:
-        raise UnknownName("provider", name, PROVIDERS) from None
+def get_provider(name: str, config_dir: Path | None = None) -> Provider:
+    """Return an agent of ours, or one that a file in the user's own folder describes."""
+    own = own_agents(config_dir)
+    known = [*dict.fromkeys((*PROVIDERS, *own))]
+    found = full_name(name, known)
+    if found in own:
+        file = own[found]
+        return _load(file, file.stat().st_mtime_ns if file.exists() else 0)
+    if found not in PROVIDERS:
+        raise UnknownName("provider", name, known)
+    return PROVIDERS[found]
+
+
+def every_provider(config_dir: Path) -> Iterator[tuple[str, Provider | AgentFault]]:
+    """Yield all agents by their names, and what is wrong with the files of the user's own."""
+    for name in dict.fromkeys((*PROVIDERS, *own_agents(config_dir))):
+        try:
+            yield name, get_provider(name, config_dir)
+        except AgentFault as fault:
+            yield name, fault
+
+
+@lru_cache(maxsize=64)
+def _load(file: Path, changed_at: int) -> Provider:
+    # The beginning of a name of ours means that agent wherever settings name one.
+    if ours := [name for name in PROVIDERS if name.startswith(file.stem)]:
+        raise AgentFault(str(file), "its name", f"it means {ours[0]}", "a name of its own")
+    return load(file)

@@ -124,7 +124,7 @@ class AgentSignal(Struct, frozen=True):
     consulted: int = 0
     """How many programs were asked whether the turn may end, ours included."""
     revocable: bool = False
-    """Does the agent go on if another program objects?"""
+    """May the agent go on all the same: if another program objects, or when a limit is reset?"""
     ends_aloud: bool = False
     """Does a signal report the end of this turn, unless a person stops it?"""
     action: str = ""
@@ -158,9 +158,13 @@ class Provider(Struct, frozen=True):
     """Return what the title alone shows, None if nothing. IDLE means "at rest": a title does not
     tell idle from completed or failed.
     """
+    wakes: Callable[[str], str | None] = _nothing
+    """Return when it goes on by itself after a usage limit, None if the screen does not say so."""
     startup_dialog: Callable[[str], Dialog | None] = _nothing
     read_signal: Callable[[str], AgentSignal | None] = _nothing
     """Return what one line of the event file or session record reports."""
+    idle_mark: str = r"(?!)"
+    """Pattern by which a screen at rest shows that the newest turn was stopped, or none began."""
     completes: str = ""
     """First characters of words that it would complete at the end of a message."""
     guards: Mapping[str, str] = field(default_factory=dict)
@@ -169,6 +173,9 @@ class Provider(Struct, frozen=True):
     """Is a paste marked as one even before the agent asks for that?"""
     record_pattern: str = ""
     """Pattern of its session record's path, empty if it keeps none that is of use."""
+    submit_keys: tuple[str, ...] = ("Enter",)
+    by_rest: bool = False
+    """Is nothing known of its marks? Then change and rest of its screen tell the status."""
 
 
 # codex-cli 0.166.2

@@ -64,9 +64,10 @@ DIALOG_FOOTER_PATTERN = (
     r"|^ {0,3}(?:Press )?Enter to (?:select|confirm|continue)"
 )
 #   Showing detailed transcript · ctrl+o to toggle · ctrl+e to show all
-TRANSCRIPT_PATTERN = r"^  Showing detailed transcript · ctrl\+o to toggle"
+#   search prompts: fix        no matching prompt: fox (Ctrl-R: the box shows what it finds)
+VIEW_PATTERN = r"^  (?:Showing detailed transcript · ctrl\+o|search prompts:|no matching prompt:)"
 #  ❯ 1. Yes        │ ❯ 1. Yes                │
-OPTION_PATTERN = r"^(?: ?|│ )❯ \d+\. \S"
+OPTION_PATTERN = r"^(?: ?|│ {1,2})❯ \d+\. \S"
 # Below the input box: a turn can be stopped, or something runs on in the background.
 #   ⏸ manual mode on · esc to interrupt · ← for agents        … · esc to interr…
 #   ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage          2 local agents · ↓ to …
@@ -76,6 +77,9 @@ BUSY_FOOTER_PATTERN = (
     r"|^  (?:\S.* · )?\d+ (?:(?:background|local|remote) )?"
     r"(?:shell|bash|task|agent|monitor)(?:e?s)?(?: ·| {2}|$)"
 )
+# After a usage limit: it goes on when that is reset.
+#     Continuing automatically at 12:30pm · Esc to cancel
+WAKES_PATTERN = r"^ {2,}Continuing automatically at (\S.*?) · Esc to cancel"
 # What a person has opened, where it would be told what runs on:
 #   ! for shell mode      ❯ /model     Set the AI model      ❯ + file1.txt
 COVERED_FOOTER_PATTERN = (
@@ -118,16 +122,18 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     said = [cell for cell in turn if cell.kind is not Kind.DONE]
     last_line = next((line for cell in reversed(said) for line in reversed(cell.lines) if line), "")
     spins = is_working(cells)
+    told = title_status(title or "")
+    works = spins or told is TerminalStatus.PROCESSING
     return status_of(
-        # A transcript that a person has opened is no question as long as a turn runs in it.
-        asks=not spins if is_transcript(lines) else is_dialog(lines),
+        # What a person has opened to look at is no question as long as a turn runs behind it.
+        asks=not works if is_view(lines) else is_dialog(lines),
         ready=box is not None and not find(COVERED_FOOTER_PATTERN, footer),
         drafted=box is not None and bool(find(DRAFT_PATTERN, lines[box.start])),
-        working=spins or bool(find(BUSY_FOOTER_PATTERN, footer)),
+        working=spins or bool(find(f"{BUSY_FOOTER_PATTERN}|{WAKES_PATTERN}", footer)),
         interrupted=bool(find(INTERRUPTED_PATTERN, last_line)),
         failed=has_failed(said),
         replied=has_reply(turn),
-        told=title_status(title or ""),
+        told=told,
     )
 
 
@@ -138,6 +144,13 @@ def is_working(cells: Sequence[Cell]) -> bool:
         return False
     rows = "\n".join(row for row in known[-1].lines[1:] if not find(HINT_PATTERN, row))
     return known[-1] is cells[-1] or bool(find(r"\A\s*(?:⎿|\Z)", rows))
+
+
+def wakes(screen: str) -> str | None:
+    lines = screen_lines(screen)
+    box = find_box(lines)
+    found = find(WAKES_PATTERN, "\n".join(lines[box.stop + 1 :])) if box else None
+    return found[1] if found else None
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:
@@ -167,7 +180,7 @@ def find_box(lines: Sequence[str]) -> range | None:
         if find(BOX_PATTERN, lines[row]) and find(RULE_PATTERN, lines[row - 1]):
             below = range(row + 1, len(lines))
             end = next((end for end in below if find(RULE_PATTERN, lines[end])), None)
-            return None if end is None else range(row, end)
+            return None if end is None or is_view(lines) else range(row, end)
     return None
 
 
@@ -182,8 +195,8 @@ def is_dialog(lines: Sequence[str]) -> bool:
     return _startup_question(lines) is not None
 
 
-def is_transcript(lines: Sequence[str]) -> bool:
-    return find_box(lines) is None and bool(find(TRANSCRIPT_PATTERN, "\n".join(tail(lines, 2))))
+def is_view(lines: Sequence[str]) -> bool:
+    return bool(find(VIEW_PATTERN, "\n".join(tail(lines, 2))))
 
 
 def split_cells(lines: Sequence[str]) -> list[Cell]:
@@ -214,7 +227,7 @@ def split_cells(lines: Sequence[str]) -> list[Cell]:
 def conversation(lines: Sequence[str], box: range | None) -> list[Cell]:
     if box is None:
         ends = rows_like(RULE_PATTERN, lines)
-        return split_cells(lines[: ends[-1]] if is_transcript(lines) and ends else lines)
+        return split_cells(lines[: ends[-1]] if is_view(lines) and ends else lines)
     end = box.start - 1
     if end and find(HINT_PATTERN, lines[end - 1]):
         end -= 1
@@ -376,6 +389,7 @@ PROVIDER = Provider(
     clear_keys=("C-u", "BSpace") * 32,
     # `@file` at the end of a message opens a list that takes the Enter for itself.
     completes="@",
+    idle_mark=rf"{INTERRUPTED_PATTERN}(?![\s\S]*{USER_PATTERN})",
     # `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
     # characters in 2.1.325: there only a blank of another script (U+2800) keeps a text a text.
     guards={"!": " ", "#": " ", "/": "\u2800"},
@@ -383,6 +397,7 @@ PROVIDER = Provider(
     launch=launch,
     detect_status=detect_status,
     title_status=title_status,
+    wakes=wakes,
     startup_dialog=startup_dialog,
     draft=draft,
     read_signal=read_signal,

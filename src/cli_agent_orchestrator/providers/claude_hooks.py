@@ -165,13 +165,18 @@ def _read_hook(event: str, fields: dict[str, Any]) -> AgentSignal | None:  # JSO
             )
         case "PermissionRequest":
             asks = _with(event, fields.get("tool_name"))
-            return AgentSignal(SignalKind.WAITING, asks, agent=_text(fields, "agent_id") or "")
+            agent = _text(fields, "agent_id") or ""
+            return AgentSignal(SignalKind.WAITING, asks, agent=agent, ends_aloud=True)
         case "Notification":
             return _read_notification(fields)
         case "Stop":
             return _read_stop(fields)
         case "StopFailure":
-            return AgentSignal(SignalKind.FAILED, _with(event, _text(fields, _ANSWER)))
+            why = _text(fields, _ANSWER) or ""
+            # You've hit your 5-hour limit · resets 12:30pm (UTC)
+            return AgentSignal(
+                SignalKind.FAILED, _with(event, why), revocable="limit · resets " in why
+            )
         # After these another conversation follows in the same program.
         case "SessionEnd" if fields.get("reason") not in ("clear", "resume"):
             return AgentSignal(SignalKind.ENDED, _with(event, fields.get("reason")))
@@ -206,12 +211,12 @@ def _read_notification(fields: dict[str, Any]) -> AgentSignal | None:  # JSON
     """
     match fields:
         case {"notification_type": "permission_prompt" | "elicitation_dialog" as kind}:
-            return AgentSignal(SignalKind.WAITING, f"Notification: {kind}")
+            return AgentSignal(SignalKind.WAITING, f"Notification: {kind}", ends_aloud=True)
         case {"notification_type": _}:
             return None
         # Claude needs your permission to use Bash
         case {"message": str(message)} if "needs your permission" in message:
-            return AgentSignal(SignalKind.WAITING, f"Notification: {message}")
+            return AgentSignal(SignalKind.WAITING, f"Notification: {message}", ends_aloud=True)
         case _:
             return None
 

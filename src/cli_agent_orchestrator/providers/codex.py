@@ -65,6 +65,8 @@ WORKED_PATTERN = r"^Worked for \S+(?: \S+)* • \d\d:\d\d\Z"
 
 # │ model:     loading   /model to change │
 MODEL_PATTERN = r"^│ model: +(\S+)"
+#   Tip: Use /status to see the current model (below the banner, unless the screen was cleared)
+TIP_PATTERN = r"^  Tip: "
 #   ? for shortcuts
 BARE_FOOTER_PATTERN = r"^ +\? for shortcuts$"
 
@@ -96,6 +98,13 @@ OTHER_OPTION_PATTERN = r"^ {2,4}\d+\. \S"
 CONFIRM_PATTERN = r"\b[Ee]nter (?:to )?(?:confirm|continue|submit|select)\b"
 #   tab to add notes | enter to submit answer | esc to interrupt
 SUBMIT_ANSWER_PATTERN = r"\benter to submit\b"
+#   space toggle · enter save · esc save/close        Press enter to confirm or esc to go back
+# enter resume   ^a archive   esc exit        q to quit        Press space … or enter to save for …
+# and no list beside the composer: enter insert · esc close
+MENU_PATTERN = (
+    r"(?:^ +|(?<!insert )[·;] | {2}|(?<!insert )\bor )(?:esc|q) (?:to )?"
+    r"(?:back|cancel|close|dismiss|exit|go back|quit|save)\b|\bor enter to save\b"
+)
 
 # • Added notes.txt (+2 -0)        • Questions 1/1 answered
 TOOL_PATTERN = (
@@ -117,12 +126,15 @@ MARKS = {
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     lines = screen_lines(screen)
-    asks = is_dialog(lines)
-    composer = None if asks else composer_row(lines)
+    covered = is_dialog(lines)
+    told = title_status(title or "")
+    # What a person has opened is no question as long as a turn runs behind it.
+    asks = covered and (told is not TerminalStatus.PROCESSING or is_question(lines))
+    composer = None if covered else composer_row(lines)
     end = composer
     if end is None and lines and find(FOOTER_PATTERN, lines[-1]):
         end = len(lines) - 1
-    cells = split_cells(lines[:end])
+    cells = conversation(lines[:end])
     turn = last_turn(cells, USER_PREFIX_PATTERN)
     return status_of(
         asks=asks,
@@ -132,8 +144,15 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
         working=is_working(turn),
         failed=has_failed(turn),
         replied=has_reply(turn, asked=len(turn) < len(cells)),
-        told=title_status(title or ""),
+        told=told,
     )
+
+
+def conversation(lines: Sequence[str]) -> list[Cell]:
+    """Return the cells since the last banner with a tip: a new conversation begins with one."""
+    cells = split_cells(lines)
+    tips = [row for row, cell in enumerate(cells) if rows_like(TIP_PATTERN, cell.lines)]
+    return cells[max(tips, default=0) :]
 
 
 def is_loading(cells: Sequence[Cell], footer: Sequence[str]) -> bool:
@@ -226,6 +245,13 @@ def is_indented(line: str) -> bool:
 
 
 def is_dialog(lines: Sequence[str]) -> bool:
+    """Is there a question, or a menu, in the place of the composer?"""
+    hints = "\n".join(next(reversed(blocks(lines)), [])[-2:])
+    is_menu = bool(find(MENU_PATTERN, hints)) and not find("^›", hints)
+    return is_menu or is_question(lines)
+
+
+def is_question(lines: Sequence[str]) -> bool:
     rows = next(reversed(blocks(lines)), [])
     # A narrow window breaks the hint into a few rows.
     hint = " ".join(row.strip() for row in (rows if len(rows) <= 4 else rows[-1:]))
@@ -260,13 +286,8 @@ def may_be_question(lines: Sequence[str], composer: int) -> bool:
 
 
 def blocks(lines: Sequence[str]) -> list[list[str]]:
-    found: list[list[str]] = [[]]
-    for line in lines:
-        if line.strip():
-            found[-1].append(line)
-        elif found[-1]:
-            found.append([])
-    return [block for block in found if block]
+    parts = "\n".join(lines).split("\n\n")
+    return [part.strip("\n").split("\n") for part in parts if part.strip()]
 
 
 def composer_row(lines: Sequence[str]) -> int | None:
@@ -370,7 +391,7 @@ def startup_dialog(screen: str) -> Dialog | None:
     and in a composer the number would be text that is not submitted.
     """
     lines = screen_lines(screen)
-    if not is_dialog(lines):
+    if not is_question(lines):
         return None
     text = "\n".join(lines)
     # Of the dialog at the end, as blank lines part it: none of them are words of an answer.
@@ -396,7 +417,7 @@ def draft(ansi_screen: str) -> str | None:
 
 def last_answer(scrollback: str) -> str:
     lines = screen_lines(scrollback)
-    cells = split_cells(lines[: transcript_end(lines)])
+    cells = conversation(lines[: transcript_end(lines)])
     said = [
         cell
         for cell in last_turn(cells, USER_PREFIX_PATTERN)
@@ -550,6 +571,7 @@ PROVIDER = Provider(
     clear_keys=(*("C-u",) * 32, *("C-k",) * 32, "BSpace"),
     # `$skill` and `@file` at the end of a message open a list that takes the Enter for itself.
     completes="$@",
+    idle_mark=TIP_PATTERN + r"(?![\s\S]*^[•■])",
     # A blank is cut off before `!` is looked at, and the text would be run: this one is no blank.
     guards={"!": "\u2800", "/": " "},
     # ~/.codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-0190….jsonl

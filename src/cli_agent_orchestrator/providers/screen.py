@@ -26,11 +26,6 @@ COLOR_PATTERN = r"\x1b\[([\d;:]*)m"
 # everything that moves or rings and is not a line end or a tab
 CONTROL_PATTERN = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
 
-# ╭────╮
-FRAME_START_PATTERN = r"^ ?╭─+╮$"
-# ╰────╯
-FRAME_END_PATTERN = r"^ ?╰─+╯$"
-
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -131,25 +126,6 @@ def last_turn(cells: Sequence[Cell], message: str) -> list[Cell]:
     """Return the cells below the last one that looks like a message; all if there is none."""
     asked = [row for row, cell in enumerate(cells) if cell.is_like(message)]
     return list(cells[asked[-1] + 1 :]) if asked else list(cells)
-
-
-def cells_by_margin(lines: Sequence[str]) -> list[Cell]:
-    """Split a conversation at the rows with a mark in one of the first two columns."""
-    parts: list[list[str]] = []
-    for line in lines:
-        if line[:2].strip() or not parts:
-            parts.append([line])
-        else:
-            parts[-1].append(line)
-    return [Cell(tuple(part)) for part in parts]
-
-
-def last_frame(lines: Sequence[str], choice: str) -> list[str]:
-    if not lines or not find(FRAME_END_PATTERN, lines[-1]):
-        return []
-    starts = rows_like(FRAME_START_PATTERN, lines)
-    frame = list(lines[starts[-1] :]) if starts else []
-    return frame if rows_like(choice, frame) else []
 
 
 def _blank(character: str) -> str:

@@ -9,9 +9,9 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -24,7 +24,6 @@ from ..errors import ApiError, ApiRefused, ApiUnreachable, RunError, Stopped
 from ..pipeline.flow import Flow
 from ..pipeline.machine import begin
 from ..pipeline.state import Progress, RunState
-from ..settings.config import DEFAULT_API
 from .prepare import Prepared
 from .record import run_of_session, session_name_of, short_name
 
@@ -68,6 +67,7 @@ GONE = 404
 AGAIN_SECONDS = 0.2
 """After this a session is deleted once more: a request to start an agent may be on its way."""
 EXIT_AWAY_SECONDS = 5.0
+STOP_LOOKS = 10
 
 # Any: JSON from a server that may not be ours.
 Terminal = dict[str, Any]
@@ -100,6 +100,8 @@ class AgentServer(Protocol):
 
     def exit_terminal(self, terminal_id: str) -> None: ...
 
+    def press_key(self, terminal_id: str, key: str) -> None: ...
+
     def delete_session(self, session_name: str) -> None: ...
 
 
@@ -116,23 +118,7 @@ def _start_in_new_session(
     A server may end in the middle of a request, whose result is then unknown. In that case the
     session is ended, and all agents are started once more.
     """
-    first, *others = providers
-
-    def start_all() -> tuple[str, dict[str, str]]:
-        with ExitStack() as undo:
-            begun = _start(
-                server, name, flow, {first: providers[first]}, on_started, when_stopped, new=True
-            )[first]
-            undo.callback(exit_quietly, server, begun["id"])
-            session = begun.get("session_name")
-            if not isinstance(session, str) or not session:
-                raise RunError("the server returned no name of the session; is it a cao server?")
-            rest = {role: providers[role] for role in others}
-            started = _start(server, session, flow, rest, on_started, when_stopped)
-            undo.pop_all()
-        ids = {role: terminal["id"] for role, terminal in started.items()}
-        return session, {first: begun["id"], **ids}
-
+    start_all = partial(_start, server, name, flow, providers, on_started, when_stopped, new=True)
     try:
         return start_all()
     except ApiUnreachable as error:
@@ -156,31 +142,42 @@ def _start(
     when_stopped: WhenStopped | None = None,
     *,
     new: bool = False,
-) -> dict[str, Terminal]:
+) -> tuple[str, dict[str, str]]:
     """Start all agents or none, in threads, and report them in this one.
+
+    The first one opens a `new` session. The first of each agent starts alone: what it sets up at
+    its first start ever, such as a database, several would set up at the same time.
 
     When it is stopped, the session is deleted until no start is under way any more, and once more
     for the agents that were ready.
     """
     # SimpleQueue, because its put may interrupt its get: signal handlers stop us.
-    news: SimpleQueue[Future[Terminal] | None] = SimpleQueue()
+    news: SimpleQueue[Future[str] | None] = SimpleQueue()
     stopped = threading.Event()
 
-    def create(role: str) -> Terminal:
-        profile, provider = flow.role(role).profile, providers[role]
-        make: Callable[..., Terminal] = server.create_session if new else server.create_terminal
-        return make(agent_profile=profile, session_name=session, provider=provider, role=role)
-
-    def start(role: str) -> Terminal:
-        terminal = patiently(partial(create, role), stopped=stopped)
-        terminal_id = terminal.get("id")
-        if not isinstance(terminal_id, str) or not terminal_id:
-            raise RunError("the server started an agent and returned no id; is it a cao server?")
+    def start(role: str, after: Sequence[Future[str]]) -> str:
+        nonlocal session
+        for one in after:
+            one.result()
+        opens = new and not after
+        make: Callable[..., Terminal] = server.create_session if opens else server.create_terminal
+        create = partial(make, agent_profile=flow.role(role).profile, session_name=session)
+        create = partial(create, provider=providers[role], role=role)
+        terminal = patiently(create, stopped=stopped)
+        terminal_id = _read(terminal, "id")
         undo.callback(exit_quietly, server, terminal_id)
-        return terminal
+        if opens:
+            session = _read(terminal, "session_name")
+        return terminal_id
 
     with ExitStack() as undo, ThreadPoolExecutor(max(len(providers), 1)) as pool:
-        starting = {pool.submit(start, role): role for role in providers}
+        firsts: dict[str, Future[str]] = {}
+        starting: dict[Future[str], str] = {}
+        for role, provider in providers.items():
+            opener = next(iter(firsts), "") if new else ""
+            after = [firsts[one] for one in (opener, provider) if one in firsts]
+            starting[future := pool.submit(start, role, after)] = role
+            firsts.setdefault(provider, future)
         for started in starting:
             started.add_done_callback(news.put)
         if when_stopped is not None:
@@ -195,10 +192,17 @@ def _start(
                 fault = delete_session(server, session)
                 raise Stopped(fault or "the agents that were being started are ended again")
             if done.exception() is None and on_started is not None:
-                on_started(starting[done], done.result()["id"])
-        terminals = {role: started.result() for started, role in starting.items()}
+                on_started(starting[done], done.result())
+        ids = {role: started.result() for started, role in starting.items()}
         undo.pop_all()
-    return terminals
+    return session, ids
+
+
+def _read(terminal: Terminal, name: str) -> str:
+    value = terminal.get(name)
+    if not isinstance(value, str) or not value:
+        raise RunError(f"the server returned no {name} of an agent; is it a cao server?")
+    return value
 
 
 def delete_session(server: AgentServer, session: str) -> str:
@@ -237,7 +241,7 @@ def init_new_run(
         server, session_name_of(new.run_id), new.flow, providers, on_started, when_stopped
     )
     state = RunState(
-        api=config.api if config.api_given else DEFAULT_API,
+        api=config.api,
         provider=config.provider,
         wd=str(config.wd),
         prompt=new.task.text,
@@ -330,8 +334,7 @@ def replace_terminals(
     session, ids = state.session_name, dict[str, str]()
     try:
         if session:
-            started = _start(server, session, state.flow, providers, on_started)
-            ids = {role: terminal["id"] for role, terminal in started.items()}
+            session, ids = _start(server, session, state.flow, providers, on_started)
     except ApiRefused as error:
         if not is_gone(error):
             raise
@@ -353,6 +356,32 @@ def replace_terminals(
             progress, in_flight=in_flight, providers={**progress.providers, **providers}
         ),
     )
+
+
+def stop_sleepers(server: AgentServer, state: RunState) -> dict[str, str]:
+    """Stop the agents that would go on by themselves; return when they would have, by role.
+
+    One that cannot be stopped is ended.
+    """
+
+    def wakes(terminal_id: str) -> str:
+        return str((_find_terminal(server, terminal_id) or {}).get("wakes") or "")
+
+    found: dict[str, str] = {}
+    with suppress(ApiError):
+        for role, terminal_id in state.terminals.items():
+            if not terminal_id or not (at := wakes(terminal_id)):
+                continue
+            found[role] = at
+            with suppress(ApiRefused):
+                server.press_key(terminal_id, "Escape")
+            for _ in range(STOP_LOOKS):
+                if not wakes(terminal_id):
+                    break
+                time.sleep(AGAIN_SECONDS)
+            else:
+                exit_quietly(server, terminal_id)
+    return found
 
 
 def exit_terminals(server: AgentServer, ids: Collection[str]) -> None:

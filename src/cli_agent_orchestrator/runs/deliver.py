@@ -37,7 +37,6 @@ from .record import (
     Fate,
     RunRecord,
     SavedTree,
-    began_at,
     is_run_id,
     read_record,
     session_name_of,
@@ -307,17 +306,14 @@ class KnownRun(Struct, frozen=True):
 class Cleanup(Struct, frozen=True):
     agents: tuple[KnownRun, ...]
     folders: tuple[KnownRun, ...]
-    drafts: tuple[str, ...] = ()
     waiting: tuple[KnownRun, ...] = ()
     """Old runs that stay, for what is in their work trees."""
 
     def __bool__(self) -> bool:
-        return bool(self.agents or self.folders or self.drafts)
+        return bool(self.agents or self.folders)
 
 
-def plan_cleanup(
-    runs: Iterable[KnownRun], before: float, api: str = "", drafts: Sequence[str] = ()
-) -> Cleanup:
+def plan_cleanup(runs: Iterable[KnownRun], before: float, api: str = "") -> Cleanup:
     """Return what can be removed: the folders of runs that ended before a time.
 
     Agents are those of the server `api`, if it is named, and of the state folder's server.
@@ -339,7 +335,7 @@ def plan_cleanup(
             left = False
         if not left and (record.ended or record.started) < before:
             (waiting if run.waits else folders).append(run)
-    return Cleanup(tuple(agents), tuple(folders), tuple(drafts), tuple(waiting))
+    return Cleanup(tuple(agents), tuple(folders), tuple(waiting))
 
 
 def server_named(record: RunRecord) -> str:
@@ -349,15 +345,17 @@ def server_named(record: RunRecord) -> str:
 
 def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]:
     found = []
-    for name in sorted(filter(is_run_id, runs_folder(state_folder).names())):
+    for name in sorted(runs_folder(state_folder).names()):
+        if not (is_run_id(name) or is_draft(name)):
+            continue
         folder = run_folder(state_folder, name)
         with suppress(OSError):
             run, in_use = read_run(folder), folder.is_locked()
             if run.is_readable:
                 in_use = in_use or run.is_live or _may_go_on(folder, run)
                 found.append(KnownRun(run, in_use, why_kept(state_folder, run, environ)))
-            elif (began := began_at(name)) is not None:
-                # Only its name is known, and with it its age.
+            else:
+                began = folder.path.stat().st_mtime
                 is_left = os.path.lexists(worktree_folder(state_folder, name))
                 waits = TREE_LEFT if is_left else ""
                 found.append(KnownRun(replace(run, started=began), in_use, waits))
@@ -374,15 +372,6 @@ def listed_names(state_folder: Path) -> set[str]:
         if is_known or is_draft(name):
             listed.add(name.removeprefix(DRAFT_PREFIX))
     return listed
-
-
-def left_drafts(state_folder: Path) -> tuple[str, ...]:
-    found = []
-    for name in sorted(filter(is_draft, runs_folder(state_folder).names())):
-        with suppress(OSError):
-            if not run_folder(state_folder, name).is_locked():
-                found.append(name)
-    return tuple(found)
 
 
 def is_draft(name: str) -> bool:

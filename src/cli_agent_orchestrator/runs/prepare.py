@@ -153,7 +153,14 @@ def prepare_saved_run(
                 f"the saved run used the server {state.api}: name it with --api to resume the "
                 "run, or start a new one with --no-resume"
             )
-        config = replace(config, api=state.api, api_named_by="the saved run")
+        named = replace(config, api=state.api, api_named_by="the saved run")
+        try:
+            with given.connect(named, warn):
+                config = named
+        except ApiUnreachable as error:
+            if error.maybe_received:
+                raise
+            warn(f"{error}; this run uses your own server")
     if request.replace_terminals and not config.api_given:
         roles = (role.name for role in state.flow.roles)
         used = (request.chosen_provider(one) or state.provider_of(one) for one in roles)

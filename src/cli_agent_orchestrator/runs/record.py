@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
-from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .. import events
@@ -28,7 +27,7 @@ from ..core import codec
 from ..core.clock import Clock
 from ..core.codec import Private
 from ..core.files import Folder
-from ..core.models import MOST_RUNS, TerminalStatus, TreeFacts
+from ..core.models import MOST_RUNS, TreeFacts
 from ..core.text import short_line
 from ..errors import RunLocked, StateError
 from ..settings.layout import EVENTS_FILE, RECORD_FILE, index_folder
@@ -199,104 +198,6 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
     )
 
 
-FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
-"""128 and the number of the signal that ended a program."""
-BY_PERSON = "cao set"
-VERDICTS = {"passed": RunStatus.PASS, "rounds_used_up": RunStatus.FAIL}
-"""Outcomes of a turn or a gate after which a run has nothing left to do."""
-
-
-def after_event(record: RunRecord, event: events.RunEvent) -> RunRecord:
-    record = _after_question(_after_stall(record, event), event)
-    match event:
-        case events.ServerChosen():
-            return replace(record, api=without_secrets(event.url))
-        case events.AgentsStarting():
-            return replace(record, providers={**record.providers, **event.providers})
-        case events.AgentStarted():
-            terminals = {**record.terminals, event.role: event.terminal_id}
-            return replace(record, terminals=terminals)
-        case events.RunBegan():
-            return replace(
-                record,
-                session_name=event.session_name,
-                terminals=event.terminals,
-                providers=event.providers,
-            )
-        case events.TurnBegan():
-            return replace(record, role=event.role, round=event.round, cycle=event.cycle)
-        case events.CheckBegan():
-            return replace(record, role=event.gate, round=event.round, cycle=0)
-        case events.TurnEnded() | events.CheckEnded():
-            return _after_verdict(record, event)
-        case events.Paused():
-            return replace(record, status=RunStatus.PAUSED, role="")
-        case events.Unpaused():
-            return replace(record, status=RunStatus.RUNNING)
-        case events.SettingChanged():
-            changed = {event.name: SavedSetting(event.value, BY_PERSON)}
-            return replace(record, settings={**record.settings, **changed})
-        case events.RunEnded():
-            return _after_end(record, event)
-    return record
-
-
-def _after_question(record: RunRecord, event: events.RunEvent) -> RunRecord:
-    match event:
-        case events.HandoffEvent(kind=events.EventKind.WAITING_FOR_PERSON):
-            return replace(record, asking=event.role)
-        case events.HandoffEvent(status=None | TerminalStatus.WAITING_USER_ANSWER):
-            return record
-        case events.HandoffEvent() | events.TurnBegan() | events.TurnEnded() | events.RunEnded():
-            return replace(record, asking="")
-    return record
-
-
-def _after_stall(record: RunRecord, event: events.RunEvent) -> RunRecord:
-    """Record why the run is stalled, until an author has changed files or it passes."""
-    match event:
-        case events.NotConverging():
-            return replace(record, stalled=event.why)
-        case events.FilesChanged(allowed=True) if event.count > 0:
-            return replace(record, stalled="")
-        case events.RunEnded(final_status=RunStatus.PASS):
-            return replace(record, stalled="")
-    return record
-
-
-def _after_verdict(record: RunRecord, event: events.TurnEnded | events.CheckEnded) -> RunRecord:
-    if event.outcome not in VERDICTS:
-        return record
-    record = replace(record, verdict=VERDICTS[event.outcome], judged=event.at)
-    if isinstance(event, events.CheckEnded) and event.gate == events.PROOF:
-        return replace(record, proof=event.why, proven=event.proven)
-    return record
-
-
-def _after_end(record: RunRecord, event: events.RunEnded) -> RunRecord:
-    if event.final_status in (RunStatus.PASS, RunStatus.FAIL):
-        status = RunStatus(event.final_status)
-    else:
-        by_signal = FIRST_SIGNAL_CODE <= event.exit_code <= LAST_SIGNAL_CODE
-        status = RunStatus.STOPPED if by_signal else RunStatus.FAILED
-    ended = replace(
-        record,
-        status=status,
-        ended=event.at,
-        role="",
-        reason=event.reason,
-        to_resume=event.to_resume,
-        exit_code=event.exit_code,
-        proof=event.proof,
-        proven=event.proven,
-        round=event.round or record.round,
-    )
-    if event.session_left or (record.session_name and not event.round):
-        # Without a round it ended before it could resume: its agents are still there.
-        return ended
-    return replace(ended, session_name="", terminals={})
-
-
 def one_line(text: str) -> str:
     """Return the first paragraph of a text, or its heading, on one line, shortened."""
     text = text.strip()
@@ -350,41 +251,6 @@ def decode_record(data: bytes, kind: Any = RunRecord) -> Any:
 
 LARGEST_PIECE = 8 * 1024 * 1024
 """What is read at a time; a longer line is none of ours."""
-
-
-class EventLog:
-    """The log of a run that this process conducts."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._file = folder.append(EVENTS_FILE)
-        try:
-            with folder.open_to_read(EVENTS_FILE) as file:
-                data = file.read()
-            whole = data.rfind(b"\n") + 1
-            if whole < len(data):
-                os.ftruncate(self._file.fileno(), whole)
-        except OSError:
-            self._file.close()
-            raise
-        numbers = (codec.object_of(line).get("seq") for line in data[:whole].split(b"\n"))
-        self.last_seq = max((one for one in numbers if isinstance(one, int)), default=0)
-        """The last number that was given."""
-        self._torn = False
-
-    def append(self, event: events.RunEvent) -> events.RunEvent:
-        """Add an event and return it with its number, which is given even if OSError is raised."""
-        self.last_seq += 1
-        numbered = structs.replace(event, seq=self.last_seq)
-        # The rest of a line that did not fit must not run into this one.
-        data = b"\n" * self._torn + events.to_line(numbered).encode() + b"\n"
-        self._torn = True
-        if os.write(self._file.fileno(), data) < len(data):
-            raise OSError(ENOSPC, os.strerror(ENOSPC))
-        self._torn = False
-        return numbered
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class EventReader:
@@ -467,14 +333,6 @@ def new_run_id(clock: Clock) -> str:
     """Return an id that no run has: the local time and a few random letters."""
     tail = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(RANDOM_LETTERS))
     return f"{datetime.fromtimestamp(clock.now()):%Y%m%d-%H%M%S}-{tail}"
-
-
-def began_at(run_id: str) -> float | None:
-    """Return the Unix time that an id is made of; None if no calendar has it."""
-    try:
-        return datetime.strptime("-".join(run_id.split("-")[:2]), "%Y%m%d-%H%M%S").timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def is_run_id(text: str) -> bool:

@@ -23,6 +23,7 @@ from ..pipeline.state import RunState
 from ..settings.gates import Gate, read_gates
 from ..settings.layout import PROMPT_LABEL, kept_name, turns_folder
 from ..settings.table import BY_NAME
+from ..usage.tokens import NONE_USED
 from ..work.changes import REST_LEFT_OUT, Change
 from .record import RunRecord, RunStatus, short_name
 from .recorder import read_state_of
@@ -246,6 +247,8 @@ class Report(Struct, frozen=True):
     files: Sequence[Change] = ()
     details: tuple[TurnDetail, ...] = ()
     findings: Mapping[str, Findings] = field(default_factory=dict)
+    usage: Mapping[int, Tokens] = field(default_factory=dict)
+    """By turn, as far as it is known."""
 
 
 def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = False) -> Report:
@@ -266,6 +269,8 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
         rest = f"cao diff {short_name(run.id)}"
         patch = excerpt([patch], DIFF_LINES, DIFF_LINES, rest)
     evidence = extract_test_evidence(replies[tested.sequence], EXCERPT_LINES) if tested else ""
+    details = all_details(folder, run, environ) if full else ()
+    usage = {one.turn.sequence: one.usage for one in details if one.usage is not None}
     needs_none = run.status is RunStatus.RUNNING or not (run.is_live or run.is_unfinished)
     return Report(
         run=run,
@@ -288,8 +293,9 @@ def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = Fa
         proof_patch=proof.patch if proof else "",
         patch=patch,
         files=files,
-        details=all_details(folder, run, environ) if full else (),
+        details=details,
         findings=findings_of(folder, run, saved) if full else {},
+        usage=usage if full else usage_of_turns(folder, run.turns, run.ended),
     )
 
 
@@ -346,8 +352,11 @@ def report_json(found: Report) -> dict[str, Any]:
     run = found.run
     own = ("due", "evidence", "gate", "notes", "open_notes", "setbacks", "suspicions", "before")
     check = run.proof_check
+    used = {number: asdict(tokens) for number, tokens in found.usage.items()}
     return {
         **detailed_json(run),
+        "turns": [{**asdict(turn), "usage": used.get(turn.sequence)} for turn in run.turns],
+        "usage": asdict(sum(found.usage.values(), NONE_USED)) if used else None,
         **{name: getattr(found, name) for name in own},
         "state_file": run.state_file,
         "archive": found.archive,

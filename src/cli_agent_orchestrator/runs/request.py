@@ -14,11 +14,11 @@ from ..client.client import ApiClient, is_loopback
 from ..client.find import ARGUMENT, OPTION, Found, Named, name_server
 from ..core.codec import Private
 from ..core.files import LARGEST_TEXT, Folder, folder_of, is_too_large, read_file
-from ..core.text import HALVES, on_a_line
-from ..errors import ConfigError, PromptError
+from ..core.text import HALVES
+from ..errors import ConfigError, PromptError, suggestion
 from ..events import OnRunEvent
 from ..pipeline.flow import Flow
-from ..pipeline.task import LARGEST_TASK, has_headings, read_front_matter
+from ..pipeline.task import read_front_matter
 from ..settings.config import RunConfig
 from ..settings.layout import TASK_FILE, TEMPORARY_FOLDER
 from ..settings.table import BY_NAME, COMMANDS, OUT_OF_PROJECT, SETTINGS_FILE
@@ -190,10 +190,6 @@ def _is_of(file: str, *projects: Path) -> bool:
     return False
 
 
-MOST_LOOKED_AT = 50
-"""Files that are read to see whether they are tasks."""
-
-
 def read_task_text(config: RunConfig) -> str:
     if config.prompt_file is not None:
         text = _read_task_file(config.prompt_file, config.wd)
@@ -230,22 +226,6 @@ def _no_task(project: Path) -> str:
     )
 
 
-def _instead(path: Path, project: Path) -> str:
-    """Name the files beside a missing one that may have been meant."""
-    folder = folder_of(path, project)
-    found: list[str] = []
-    with suppress(OSError):
-        pages = sorted(name for name in folder.names() if name.endswith(".md"))
-        for name in pages[:MOST_LOOKED_AT]:
-            with suppress(OSError, UnicodeDecodeError, PromptError):
-                text = folder.read(name, LARGEST_TASK).decode("utf-8-sig")
-                if name == TASK_FILE or has_headings(text):
-                    found.append(on_a_line(name))
-    if not found:
-        return "`cao init` writes a template"
-    return f"these in {folder.path} look like tasks: {', '.join(found)}"
-
-
 def _read_task_file(path: Path, project: Path) -> str:
     try:
         return read_file(path, project).decode("utf-8-sig")
@@ -254,7 +234,11 @@ def _read_task_file(path: Path, project: Path) -> str:
             f"the task file {path} is not text in UTF-8 (byte {error.start + 1}); save it as UTF-8"
         ) from error
     except FileNotFoundError:
-        raise PromptError(f"the task file {path} is not there; {_instead(path, project)}") from None
+        pages: list[str] = []
+        with suppress(OSError):
+            pages = [name for name in folder_of(path, project).names() if name.endswith(".md")]
+        meant = suggestion(path.name, pages) or "; `cao init` writes a template"
+        raise PromptError(f"the task file {path} is not there{meant}") from None
     except OSError as error:
         if os.path.isdir(path):  # noqa: PTH112 - unlike `is_dir`, a name too long is no error
             raise PromptError(

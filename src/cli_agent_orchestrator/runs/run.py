@@ -42,6 +42,7 @@ from .agents import (
     init_new_run,
     patiently,
     replace_terminals,
+    stop_sleepers,
     verify_resume_terminals,
 )
 from .control import Listener
@@ -418,6 +419,7 @@ class Conductor:
 
     def _find_agents(self, client: ApiClient, state: RunState) -> tuple[RunState, tuple[str, ...]]:
         """Find every agent of a saved run again; return also the roles that have a new one."""
+        state = replace(state, api=self._config.api)
         if not self._request.replace_terminals:
             verify_resume_terminals(client, state)
             return state, ()
@@ -504,6 +506,11 @@ class Conductor:
                 raise
             finally:
                 self._state = runner.state
+                for role, at in stop_sleepers(client, runner.state).items():
+                    self._warn(
+                        f"{role} hit its usage limit and would go on by itself at {at}, with no "
+                        "run watching: it is stopped"
+                    )
             # Every setting is saved: only the request shows what the user said about the agents.
             is_asked = "CLEANUP_ON_EXIT" in self._request.settings
             has_passed = done.final_status is FinalStatus.PASS

@@ -78,17 +78,6 @@ def read_cast(run: Folder, role: str) -> Cast | None:
         return None
 
 
-def fault_of_cast(run: Folder, role: str) -> str:
-    """Say why the recording of a role cannot be played."""
-    try:
-        data = replay_folder(run).read(cast_name(role))
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if not data:
-        return "is empty"
-    return "shows nothing" if parse_cast(data) else "is damaged"
-
-
 @lru_cache(maxsize=2)
 def _cast(run: Folder, role: str, version: tuple[int, int, int]) -> Cast | None:
     """Return a recording, read once for each version of its file: a page asks frame by frame."""

@@ -48,6 +48,12 @@ class ProviderSettings(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+def own_agents(config_dir: Path | None) -> dict[str, Path]:
+    """Return the files in which the user describes agents, by the agents' names."""
+    files = (config_dir / "agents").glob("*.toml") if config_dir else ()
+    return {file.stem: file for file in sorted(files)}
+
+
 def tmux_socket(state_dir: Path) -> str:
     """Name a tmux server of our own, one for each state folder, whatever path leads there."""
     return "cao-" + sha256(os.fsencode(os.path.realpath(state_dir))).hexdigest()[:8]

@@ -14,7 +14,6 @@ from ..proof.verdict import BEFORE_TITLE
 from ..runs.record import RunRecord, RunStatus
 from ..runs.report import Report, TurnDetail
 from ..settings.table import PREFIX
-from ..usage.tokens import NONE_USED
 from .diff import counts_html, patches_html, read_patch
 from .markup import Markup, color_rules, joined, screen_lines, tag, text
 from .report_text import (
@@ -38,7 +37,7 @@ from .turn import (
     long_text,
     look_of,
     timeline,
-    tokens_words,
+    tokens_of_all,
     turn_html,
 )
 
@@ -204,15 +203,12 @@ def _effort(details: Sequence[TurnDetail]) -> Markup:
     for role, own in (*groups.items(), ("all", details)):
         asked = [one for one in own if not one.turn.is_gate]
         agents = dict.fromkeys(one.turn.provider for one in asked)
-        used = [one.usage for one in own if one.usage is not None]
-        known = tokens_words(sum(used, NONE_USED)) if used else "not known" if asked else ""
-        partly = f" (of {len(used)} of {len(asked)} turns)" if 0 < len(used) < len(asked) else ""
         cells = {
             "Role": role,
             "Agent": "" if role == "all" else ", ".join(agents) or "command",
             "Turns": str(len(own)),
             "Worked": duration(sum(one.turn.seconds for one in own)),
-            "Tokens": f"{known}{partly}",
+            "Tokens": tokens_of_all([one.usage for one in asked]),
         }
         rows.append(tag("tr", *(tag("td", cell, data_name=name) for name, cell in cells.items())))
     head = tag("tr", *(tag("th", name, scope="col") for name in cells))

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from ..core.markdown import block_of, cell, escape, fenced, folded, harmless
-from ..core.models import DRY_RUN, is_dry
+from ..core.models import DRY_RUN, Tokens, is_dry
 from ..core.secrets import CUT
 from ..core.text import duration, on_a_line, plural
 from ..events import PROOF
@@ -20,7 +20,7 @@ from ..runs.record import Fate, RunStatus, SavedTree
 from ..runs.report import Report
 from ..runs.view import RunView, Turn
 from ..work.changes import BINARY, Change
-from .turn import EARLY, cut_text
+from .turn import EARLY, cut_text, tokens_of_all, tokens_words
 
 T = TypeVar("T")
 
@@ -135,6 +135,9 @@ def facts_of(found: Report) -> Iterator[tuple[str, str]]:
         yield "Machine", run.machine
     if run.done_turns:
         yield "Time", _times(run.done_turns)
+    if found.usage:
+        asked = (turn for turn in run.done_turns if not turn.is_gate)
+        yield "Tokens", tokens_of_all([found.usage.get(turn.sequence) for turn in asked])
     if run.reason and not run.status.is_verdict:
         # What can be done about it is on lines of its own.
         yield STOPPED, run.reason.splitlines()[0] if run.discarded else run.reason
@@ -276,7 +279,7 @@ def markdown(found: Report) -> str:
         title = "The only turn" if len(turns) == 1 else f"All {len(turns)} turns"
         if checks:
             title = f"{plural(len(turns) - checks, 'turn')} and {plural(checks, 'check')}"
-        parts.append(folded(title, _table(turns)))
+        parts.append(folded(title, _table(turns, found.usage)))
     return "\n\n".join(parts)
 
 
@@ -284,12 +287,13 @@ def _list(texts: Sequence[str]) -> str:
     return "\n".join(f"- {escape(text)}" for text in texts)
 
 
-def _table(turns: Sequence[Turn]) -> str:
+def _table(turns: Sequence[Turn], used: Mapping[int, Tokens]) -> str:
     """Return a table of turns, with the numbers that `cao diff` and `cao undo` take."""
     cells = zip(rows_of(turns), turns, strict=True)
-    rows = [(str(turn.sequence), *row, turn.reply_name) for row, turn in cells]
-    lines = [("number", *HEADINGS, "reply"), ("---",) * (len(HEADINGS) + 2)]
-    lines += [tuple(map(cell, row)) for row in rows]
+    lines = [("number", *HEADINGS, "tokens", "reply"), ("---",) * (len(HEADINGS) + 3)]
+    for row, turn in cells:
+        tokens = tokens_words(used.get(turn.sequence))
+        lines.append((str(turn.sequence), *map(cell, row), tokens, cell(turn.reply_name)))
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 

@@ -17,6 +17,7 @@ from ..core.text import duration, plural
 from ..events import Meaning
 from ..pipeline.review import FindingAnswer, Tracked
 from ..runs.view import Turn
+from ..usage.tokens import NONE_USED
 from .diff import patches_html, read_patch
 from .markup import Markup, joined, tag
 
@@ -90,10 +91,20 @@ def facts_html(facts: Iterable[tuple[str, str | Markup]]) -> Markup:
     return tag("dl", *pairs, class_="facts")
 
 
-def tokens_words(used: Tokens) -> str:
+def tokens_words(used: Tokens | None) -> str:
+    if used is None:
+        return ""
     cached = f" ({used.cached_input:,} cached)" if used.cached_input else ""
     reasoning = f" ({used.reasoning:,} reasoning)" if used.reasoning else ""
     return f"{used.input:,} in{cached}, {used.output:,} out{reasoning}"
+
+
+def tokens_of_all(used: Sequence[Tokens | None]) -> str:
+    """Say what the turns of agents took together, as far as it is known of each."""
+    known = [one for one in used if one is not None]
+    partly = f" (of {len(known)} of {len(used)} turns)" if 0 < len(known) < len(used) else ""
+    unknown = "not known" if used else ""
+    return f"{tokens_words(sum(known, NONE_USED))}{partly}" if known else unknown
 
 
 def evidence_html(groups: Mapping[str, bool]) -> Markup:

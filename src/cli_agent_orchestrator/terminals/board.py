@@ -19,6 +19,7 @@ from ..core.clock import Clock
 from ..core.models import Evidence, Terminal, TerminalEvent, TerminalFacts, TerminalStatus
 from ..errors import NotFound
 from ..providers.base import AgentSignal, Provider, SignalKind, read_states
+from ..providers.screen import find
 from . import tracker
 from .store import TerminalRow
 from .tmux import PaneInfo, PaneScreen
@@ -100,9 +101,9 @@ class LiveTerminal(Struct):
     quiet: asyncio.TimerHandle | None = None
     """Runs while no more of the agent's actions are published."""
     told_action: str = ""
-    published: tuple[TerminalStatus, bool, bool] = (TerminalStatus.UNKNOWN, True, False)
+    published: tuple[TerminalStatus, bool, bool, str] = (TerminalStatus.UNKNOWN, True, False, "")
     """What was last published: the status, whether it lives, whether the agent itself reported a
-    question.
+    question, when it goes on by itself.
     """
     leftover: bool = False
     """May an unconfirmed message of ours still be in its input box?"""
@@ -110,6 +111,8 @@ class LiveTerminal(Struct):
     """Has the store a last message of unknown outcome?"""
     last_draft: str = ""
     """The last message as the box showed it: agents may put it back there."""
+    known: frozenset[str] = frozenset({""})
+    """What is no draft in its input box: it was there before anybody typed, or gave way."""
     records: set[Path] = field(default_factory=set)
     """The session records that were found; a person may go back to an older one."""
 
@@ -124,6 +127,10 @@ class LiveTerminal(Struct):
     @property
     def text(self) -> str:
         return self.screen.text if self.screen else ""
+
+    @property
+    def wakes(self) -> str:
+        return self.provider.wakes(self.text) or ""
 
     @property
     def known_records(self) -> list[str]:
@@ -157,6 +164,7 @@ class LiveTerminal(Struct):
             alive=self.alive,
             exit_code=self.exit_code,
             action=self.action,
+            wakes=self.wakes,
         )
 
 
@@ -216,7 +224,7 @@ class Board:
         return self._terminals.get(live.row.id) is live
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
-        track = Track(keeps_record=bool(provider.record_pattern))
+        track = Track(keeps_record=bool(provider.record_pattern), by_rest=provider.by_rest)
         live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
         self._terminals[row.id] = live
         return live
@@ -318,6 +326,7 @@ class Board:
             Evidence(SignalSource.SCREEN, status, detail, now, found),
             Evidence(SignalSource.TITLE, by_title, screen.title, now, found) if by_title else None,
             changed,
+            status is TerminalStatus.IDLE and bool(find(live.provider.idle_mark, screen.text)),
         )
 
     def _end(self, live: LiveTerminal, exit_code: int | None, detail: str = "") -> None:
@@ -344,7 +353,7 @@ class Board:
             live.decay = asyncio.get_running_loop().call_later(wait, self.refresh, live)
         waiting = TerminalStatus.WAITING_USER_ANSWER
         asks_aloud = live.status is waiting and tracker.asks_aloud(live.track)
-        state = (live.status, live.alive, asks_aloud)
+        state = (live.status, live.alive, asks_aloud, live.wakes)
         if live.published != state:
             live.asked += live.status is waiting and live.published[0] is not waiting
             live.published = state
@@ -384,4 +393,5 @@ class Board:
             alive=live.alive,
             exit_code=live.exit_code,
             action=live.action,
+            wakes=live.wakes,
         )

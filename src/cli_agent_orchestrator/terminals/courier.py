@@ -21,7 +21,7 @@ from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
 from . import sending, tracker
 from .board import Board, LiveTerminal, wait_for_change
-from .sending import AgentLook, Do, Sending
+from .sending import AgentLook, Do, Phase, Sending
 from .store import Begun, TerminalStore
 from .tmux import Tmux
 
@@ -124,8 +124,8 @@ class Courier:
             return known
         if live.taken and live.prompts > begun.heard and live.taken_at >= begun.at:
             return await self._note(live, key, Delivery(True, live.taken.detail))
-        look = await self._look(live, 0)
-        if look.draft and live.leftover:
+        look = await look_at(self._tmux, live, self._board.now())
+        if live.leftover and sending.squeeze(look.draft or "") not in live.known:
             return await self._note(live, key, await self._type(live, text))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))
@@ -138,14 +138,17 @@ class Courier:
             own_leftover=live.leftover,
             message=as_text(text, live.provider),
             last_draft=live.last_draft,
+            known=live.known,
         )
         entered_at = 0.0
         typed = False
         try:
             while True:
                 changed = live.changed
-                look = await self._look(live, entered_at)
+                now, tried = self._board.now(), typed or state.trials > 0
+                look = await look_at(self._tmux, live, now, entered_at, typed=tried)
                 state, action = sending.advance(state, look)
+                live.known = state.known
                 pane = live.pane or ""
                 match action:
                     case Do.PASTE:
@@ -157,21 +160,21 @@ class Courier:
                         except TmuxCommandError:
                             live.leftover, typed = before, False
                             raise
-                    case Do.CLEAR:
-                        await self._tmux.press(pane, live.provider.clear_keys)
-                        await wait_for_change(changed, sending.CLEAR_SECONDS)
                     case Do.PRESS_ENTER:
                         entered_at = entered_at or self._board.now()
                         live.last_draft = look.draft or ""
-                        await self._tmux.press(pane, ["Enter"])
+                        await self._tmux.press(pane, live.provider.submit_keys)
                         self._entered(live)
-                    case sending.LookAgain(within):
-                        await wait_for_change(changed, within)
+                    case Do() | sending.LookAgain():
+                        await carry_out(self._tmux, live, action, changed)
                     case sending.Refuse(reason):
+                        live.leftover |= state.blind and state.phase is not Phase.CHECKING
                         raise _refusal(live, reason)
                     case Delivery():
                         if action.confirmed:
                             live.leftover = False
+                            by_rest = live.track.by_rest or state.blind
+                            live.track = replace(live.track, by_rest=by_rest)
                             self._board.submitted(live, action.detail, entered_at)
                         return action
         except TmuxError as error:
@@ -179,24 +182,47 @@ class Courier:
                 raise
             return Delivery(False, f"it is not known what became of the message: {error}")
 
-    async def _look(self, live: LiveTerminal, entered_at: float) -> AgentLook:
-        draft = None
-        asks = False
-        if live.alive and live.pane is not None:
-            screen = await self._tmux.read_ansi(live.pane)
-            draft = live.provider.draft(screen)
-            now_seen = live.provider.detect_status(strip_escapes(screen))
-            asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
-        now = self._board.now()
-        # Typing changes the screen, so that an earlier message of ours may count as work again.
-        track = tracker.without_submission(live.track) if entered_at else live.track
-        status = TerminalStatus.WAITING_USER_ANSWER if asks else tracker.judge(track, now).status
-        taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
-        return AgentLook(now, status, draft, taken, live.alive)
+
+async def look_at(
+    tmux: Tmux, live: LiveTerminal, now: float, entered_at: float = 0.0, *, typed: bool = False
+) -> AgentLook:
+    draft, text = None, ""
+    asks = False
+    if live.alive and live.pane is not None:
+        screen = await tmux.read_ansi(live.pane)
+        draft, text = live.provider.draft(screen), strip_escapes(screen)
+        now_seen = live.provider.detect_status(text)
+        asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
+    track = live.track
+    if typed:
+        # That changes the screen, so that an earlier message of ours may count as work again.
+        track = replace(tracker.without_submission(track), by_rest=False)
+    status = TerminalStatus.WAITING_USER_ANSWER if asks else tracker.judge(track, now).status
+    taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
+    still = now - live.track.screen_changed_at
+    return AgentLook(now, status, draft, taken, live.alive, text, still)
+
+
+async def carry_out(
+    tmux: Tmux, live: LiveTerminal, action: Do | sending.LookAgain, changed: asyncio.Event
+) -> None:
+    within = sending.LOOK_SECONDS
+    if isinstance(action, sending.LookAgain):
+        within = action.within
+    else:
+        clear, keys = live.provider.clear_keys, {Do.PROBE: sending.PROBE, Do.ERASE: "BSpace"}
+        await tmux.press(live.pane or "", clear if action is Do.CLEAR else (keys[action],))
+        within = sending.CLEAR_SECONDS if action is Do.CLEAR else within
+    await wait_for_change(changed, within)
 
 
 def _refusal(live: LiveTerminal, reason: str) -> OrchestratorError:
     dialog = live.provider.startup_dialog(live.text)
     if dialog is not None and dialog.name == SIGN_IN:
         return StartError(live.row.provider, dialog.reason)
-    return InputRefused(live.row.id, reason)
+    return InputRefused(live.row.id, f"{reason}{last_rows(live.text)}")
+
+
+def last_rows(screen: str) -> str:
+    rows = [" ".join(row.split())[:80] for row in screen.splitlines() if row.strip()][-3:]
+    return f" (its last rows: {' / '.join(rows)})" if rows else ""

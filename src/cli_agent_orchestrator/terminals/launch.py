@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..core.clock import Clock
 from ..core.files import read_file
@@ -27,6 +28,8 @@ from ..providers.base import (
 )
 from ..settings.config import ServerConfig
 from .board import LiveTerminal, reached, wait_for_change
+from .courier import carry_out, look_at
+from .sending import LOOK_SECONDS, Do, LookAgain, Refuse, Sending, advance, squeeze
 from .store import TerminalRow
 from .tmux import Command, Tmux
 
@@ -95,6 +98,11 @@ VERSION_SECONDS = 20.0
 DIALOG_SECONDS = 3.0
 """After how long a start-up dialog that is still there is answered again, or reported."""
 MAX_DIALOG_ANSWERS = 2
+TRY_SECONDS = 5.0
+"""How long a screen that is not recognized must stand still before its box is tried."""
+LOADING_SECONDS = 20.0
+"""The same, if it shows a known box: then it may be loading, and ask before it is ready."""
+STUCK_SECONDS = 30.0
 
 NOT_INHERITED_PATTERN = (
     r"CAO_|TMUX|CLAUDECODE$|CLAUDE_CODE_(ENTRYPOINT|SSE_PORT)$"
@@ -138,6 +146,17 @@ def check_folder(folder: str | None) -> str:
     except OSError as error:
         raise BadFolder(str(path), f"cannot be used: {error.strerror}") from None
     return resolved
+
+
+def _not_ready(live: LiveTerminal, seconds: float, tried: Mapping[str, str]) -> str:
+    shows = "is empty"
+    if live.track.screen is not None and live.text.strip():
+        shows = "; ".join((live.track.screen.detail, *tried.values()))
+    return (
+        f"it was not ready after {seconds:.0f} seconds: its screen {shows}. `cao doctor` says "
+        f"whether its version was tested, CAO_{live.row.provider.upper()}_COMMAND names another "
+        "program; if it only needs longer, raise CAO_START_SECONDS"
+    )
 
 
 class Launcher(Struct):
@@ -186,6 +205,7 @@ class Launcher(Struct):
         """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""
         deadline = self.clock.monotonic() + self.config.start_seconds
         answered: dict[str, int] = {}
+        tried: dict[str, str] = {}
         while True:
             if not live.alive:
                 raise ProgramEnded(live.row.provider, live.verdict.reason, live.text)
@@ -200,19 +220,19 @@ class Launcher(Struct):
                 continue
             seen = live.track.screen.status if live.track.screen else None
             if seen is not None and seen.at_rest:
+                # What stands in its box now is no draft: nobody has typed yet.
+                with suppress(TmuxError):
+                    look = await look_at(self.tmux, live, self.clock.now())
+                    live.known |= {squeeze(look.draft or "")}
                 return
             left = deadline - self.clock.monotonic()
+            if seen is TerminalStatus.UNKNOWN and live.text.strip():
+                left = min(left, await self._try_when_still(live, tried))
+                if "" in tried.values():
+                    return
             if left <= 0:
-                shows = "is empty"
-                if live.track.screen is not None and live.text.strip():
-                    shows = live.track.screen.detail
-                reason = (
-                    f"it was not ready after {self.config.start_seconds:g} seconds: its screen "
-                    f"{shows}. `cao doctor` says whether its version was tested, "
-                    f"CAO_{live.row.provider.upper()}_COMMAND names another program; "
-                    "if it only needs longer, raise CAO_START_SECONDS"
-                )
-                raise StartError(live.row.provider, reason, live.text)
+                took = self.clock.monotonic() - deadline + self.config.start_seconds
+                raise StartError(live.row.provider, _not_ready(live, took, tried), live.text)
             asks = seen is TerminalStatus.WAITING_USER_ANSWER
             changed = await wait_for_change(
                 live.changed, min(left, DIALOG_SECONDS if asks else left)
@@ -220,6 +240,33 @@ class Launcher(Struct):
             if asks and not changed:
                 reason = "it asks a question that only a person can answer; start it once by hand"
                 raise StartError(live.row.provider, reason, live.text)
+
+    async def _try_when_still(self, live: LiveTerminal, tried: dict[str, str]) -> float:
+        """Try the box of a screen that is not recognized and stands still; note why it is none.
+
+        Returns for how many seconds it makes sense to wait for a change.
+        """
+        still = self.clock.now() - live.track.screen_changed_at
+        if live.text in tried:
+            return STUCK_SECONDS - still
+        has_box = live.provider.draft(live.text) is not None
+        due = LOADING_SECONDS if has_box else TRY_SECONDS
+        if still < due:
+            return due - still
+        text = live.text
+        state = Sending(since=self.clock.now(), fresh=True, own_leftover=bool(tried))
+        while text not in tried:
+            changed, now = live.changed, self.clock.now()
+            state, action = advance(state, await look_at(self.tmux, live, now, typed=True))
+            match action:
+                case Do.PASTE:
+                    live.known, tried[text] = state.known, ""
+                    live.track = replace(live.track, by_rest=True, screen_changed_at=now)
+                case Refuse(reason):
+                    tried[text] = reason
+                case Do() | LookAgain():
+                    await carry_out(self.tmux, live, action, changed)
+        return LOOK_SECONDS
 
     async def pass_dialog(self, live: LiveTerminal) -> None:
         """Pass a dialog that may come up at any time, if one is on the screen now.

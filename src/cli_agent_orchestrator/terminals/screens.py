@@ -30,6 +30,7 @@ from ..core.files import Folder
 from ..core.models import Question, TerminalFacts, TerminalStatus
 from ..core.text import columns_of
 from ..errors import TmuxError
+from ..providers.base import SIGN_IN
 from ..providers.questions import read_question
 from ..settings.layout import cast_name
 from .board import LiveTerminal, wait_for_change
@@ -45,10 +46,12 @@ def question_of(live: LiveTerminal, start_id: str, screen: str | None = None) ->
     """
     if live.status is not TerminalStatus.WAITING_USER_ANSWER:
         return None
-    asked = read_question(live.text if screen is None else screen)
+    screen = live.text if screen is None else screen
+    asked, dialog = read_question(screen), live.provider.startup_dialog(screen)
     facts = "\0".join((start_id, live.row.id, str(live.asked), asked.shown))
     fingerprint = sha256(facts.encode("utf-8", "replace")).hexdigest()[:32]
-    return Question(asked.text, asked.choices, fingerprint)
+    advice = dialog.reason if dialog is not None and dialog.name == SIGN_IN else ""
+    return Question(asked.text, asked.choices, fingerprint, advice)
 
 
 def keys_for(live: LiveTerminal, key: str) -> list[str]:

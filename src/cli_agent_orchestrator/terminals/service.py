@@ -261,7 +261,8 @@ class TerminalService:
             case models.OutputMode.FULL:
                 return await self._scrollback(live)
             case models.OutputMode.LAST:
-                if live.answer is not None:
+                is_new = live.track.rests_surely and live.status is models.TerminalStatus.IDLE
+                if live.answer is not None and not is_new:
                     return live.answer
                 return live.provider.last_answer(await self._scrollback(live))
 
@@ -320,7 +321,7 @@ class TerminalService:
 
     async def _start_agent(self, session_name: str, new: models.NewTerminal) -> models.Terminal:
         assert self._store is not None
-        provider = get_provider(new.provider)
+        provider = get_provider(new.provider, self._config.config_dir)
         folder = check_folder(new.working_directory)
         folders = profile_folders(Path(folder), self._config.config_dir)
         prompt = find_profile(new.agent_profile, folders, Path(folder))
@@ -349,6 +350,9 @@ class TerminalService:
             self._board.opened(live, pane)
             self._screens.follow(live)
             await self._launcher.wait_until_ready(live)
+            self._board.refresh(live)
+            if live.track.by_rest:
+                await reached(live, self._clock, lambda: live.status.at_rest, QUIT_SECONDS)
             live.row = replace(row, ready=True)
             await asyncio.to_thread(self._store.save, live.row)
             undo.pop_all()
@@ -360,9 +364,9 @@ class TerminalService:
         unfinished = []
         for row in store.terminals():
             try:
-                provider = get_provider(row.provider)
-            except errors.UnknownName:
-                logger.warning("%s: no provider %r any more; forgotten", row.id, row.provider)
+                provider = get_provider(row.provider, self._config.config_dir)
+            except errors.UsageError as error:
+                logger.warning("%s is forgotten: %s", row.id, error)
                 unfinished.append(row.id)
                 continue
             if row.ready:

@@ -18,16 +18,18 @@ The rules, in this order:
    be the one that was answered last. A busy agent repaints, so stillness is what tells a signal
    that got lost (Claude Code fires nothing on Esc) from a screen that shows too little (Codex shows
    no busy mark while it streams). A title that tells of work tells of rest by its silence: then the
-   screen need not stand still. An agent that always tells the end of a turn, and did not, was
-   stopped by a person: it is idle. A turn of which a session record tells is ended by that record
-   alone, however long the screen stands still; only a question or a failure on the screen counts
-   besides.
+   screen need not stand still, nor if it shows for sure that a turn was stopped. An agent that
+   always tells the end of a turn, and did not, was stopped by a person: it is idle. A turn of which
+   a session record tells is ended by that record alone, however long the screen stands still; only
+   a question or a failure on the screen counts besides.
 4. Without any signal the screen decides. A turn that it shows as over may still run if the agent
    keeps a session record, and the screen may have missed its start: such an end is work until that
    record is found and tells, at most `SEARCH_SECONDS`.
 5. What neither knows is `unknown`, never idle. A screen that matches nothing counts from
    `FRAME_SECONDS` on: before that it may be half of the next one. It never takes back that
-   something was seen to work in the background: a person may have opened what hides it.
+   something was seen to work in the background: a person may have opened what hides it. Of an
+   agent whose box was only found by trying (`by_rest`), such a screen is work while it changes, and
+   rest when it has stood still for `REST_SECONDS`.
 
 Judging changes nothing: the same track at the same time gives the same verdict.
 """
@@ -47,11 +49,12 @@ RECORD_LAG = 0.5
 SEARCH_SECONDS = 3.0
 QUESTION_LAG = 1.0
 FRAME_SECONDS = 0.5
+REST_SECONDS = 3.0
 DRAW_SECONDS = 0.5
 REPORT_SECONDS = 2.0
 START_SECONDS = 1.0
 """How long after a message a stream state "idle" may be that of the start before it."""
-FLICKER_SECONDS = 0.2
+FLICKER_SECONDS = 1.0
 """How long after its first state a stream may report work although there is none."""
 
 
@@ -159,16 +162,21 @@ class Track(Struct, frozen=True):
     """Has the turn put something in the background whose end the agent may still learn of?"""
     submitted_at: float | None = None
     began_at: float | None = None
+    asked_twice: bool = False
+    """Has an agent asked again before it was told that its first question is over?"""
     answered_at: float | None = None
     """When a signal last took back a question."""
     stream_began_at: float | None = None
     keeps_record: bool = False
+    by_rest: bool = False
     recorded: bool = False
     open_end: bool = False
     """Does the signal leave open how the turn ended?"""
     said: Evidence | None = None
     """The answer or error in the session record, since the agent was last seen at work."""
     screen: Evidence | None = None
+    rests_surely: bool = False
+    """Does the screen show for sure that no turn is under way or over (`Provider.idle_mark`)?"""
     shown: Evidence | None = None
     """The last screen that showed something known."""
     shown_since: float = 0.0
@@ -223,13 +231,15 @@ def observe_signal(
     if _is_beside_the_point(track, source, signal):
         return track
     began = at if source is SignalSource.STREAM and track.stream_began_at is None else None
-    reminds = signal.kind is SignalKind.WAITING and signal.agent is None
+    asks = signal.kind is SignalKind.WAITING
+    reminds = asks and signal.agent is None
     streamed = (track.signal_source, track.signal_status) == (SignalSource.STREAM, _WAITING)
     return replace(
         track,
         stream_began_at=began or track.stream_began_at,
         began_at=at if signal.kind is SignalKind.SUBMITTED else track.began_at,
         to_report=track.to_report and signal.kind is not SignalKind.SUBMITTED,
+        asked_twice=asks and (track.asked_twice or _asker(track) == signal.agent is not None),
         answered_at=at if _takes_back(track, signal) else track.answered_at,
         signal=evidence,
         # A reminder of a question does not say whose it is, but that is known.
@@ -265,7 +275,8 @@ def _asker(track: Track) -> str | None:
 
 
 def _takes_back(track: Track, signal: AgentSignal) -> bool:
-    if track.signal_status is not _WAITING or signal.kind is SignalKind.WAITING:
+    asks = signal.kind is SignalKind.WAITING
+    if track.signal_status is not _WAITING or asks or track.asked_twice:
         return False
     return signal.kind not in OF_ONE_AGENT or _asker(track) == signal.agent is not None
 
@@ -299,7 +310,9 @@ def without_submission(track: Track) -> Track:
     return replace(track, signal=None) if ours else track
 
 
-def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed: bool) -> Track:
+def observe_screen(
+    track: Track, seen: Evidence, title: Evidence | None, changed: bool, rests_surely: bool = False
+) -> Track:
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     sent = track.signal_source == SignalSource.SUBMISSION
     fulfilled = sent and seen.status in (_PROCESSING, _WAITING, _ERROR)
@@ -309,6 +322,7 @@ def observe_screen(track: Track, seen: Evidence, title: Evidence | None, changed
         track,
         signal=None if fulfilled else track.signal,
         screen=_since(track.screen, seen),
+        rests_surely=rests_surely,
         shown=seen if known else track.shown,
         shown_since=seen.at if known_news else track.shown_since,
         title=_since(track.title, title) if title else None,
@@ -337,6 +351,10 @@ def judge(track: Track, now: float) -> Verdict:
     if track.end is not None:
         return Verdict(_ERROR, track.end.detail)
     signal = track.signal
+    unknown = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
+    ours = track.signal_source == SignalSource.SUBMISSION
+    if track.by_rest and unknown and (signal is None or ours):
+        return _by_rest(track, now)
     if signal is None or signal.status is None:
         return _by_screen(track, now)
     if track.asked is not None and now < signal.at + QUESTION_LAG:
@@ -350,6 +368,10 @@ def judge(track: Track, now: float) -> Verdict:
         elif now < signal.at + RECORD_LAG:
             reason = f"{_says(signal)}; how it ended is not known yet"
             return Verdict(_PROCESSING, reason, signal.at + RECORD_LAG)
+    revocable = track.told is not None and track.told.revocable
+    if signal.status is _ERROR and revocable and now < signal.at + SCREEN_LAG:
+        reason = f"{_says(signal)}; the screen may show that it goes on by itself"
+        return Verdict(_PROCESSING, reason, signal.at + SCREEN_LAG)
     # A screen that is hidden does not take back that something was seen to work in the background,
     # which no signal would report.
     hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
@@ -358,6 +380,15 @@ def judge(track: Track, now: float) -> Verdict:
     if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
     return _weigh(track, signal, screen, now)
+
+
+def _by_rest(track: Track, now: float) -> Verdict:
+    rests_at = max(track.screen_changed_at, track.submitted_at or 0.0) + REST_SECONDS
+    rested = "has not" if now >= rests_at else "has"
+    reason = f"the screen {rested} changed within {REST_SECONDS:g} s; nothing else is known of it"
+    if now < rests_at:
+        return Verdict(_PROCESSING, reason, rests_at)
+    return Verdict(_IDLE if track.submitted_at is None else _COMPLETED, reason)
 
 
 def _by_screen(track: Track, now: float) -> Verdict:
@@ -382,10 +413,12 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
     assert signal.status is not None
     assert screen.status is not None
     winner = CONTRADICTIONS.get((signal.status, screen.status), Winner.SIGNAL)
+    may_run = signal.status is _PROCESSING and track.keeps_record
+    if track.rests_surely and signal.status is not _IDLE and not may_run:
+        winner = Winner.SCREEN
     if winner is Winner.SIGNAL:
         return _unless_taken_back(track, signal, now)
-    by_record = track.signal_source in (SignalSource.RECORD, SignalSource.STREAM)
-    recorded = track.recorded and by_record
+    recorded = track.recorded and track.signal_source in (SignalSource.RECORD, SignalSource.STREAM)
     if winner is Winner.STILL_SCREEN and recorded:
         # Its session record will tell the end of the turn.
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it")

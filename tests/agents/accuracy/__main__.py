@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
@@ -24,11 +25,12 @@ from tests.agents.accuracy.page import Figures, drift_figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import wild_modes
 from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
+from tests.agents.installs import order
 
 ROOT = Path(__file__).parents[3]
+FIGURES = Path(__file__).with_name("figures")
 PAGE = ROOT / "docs" / "accuracy.md"
-PLAIN, WILD = "plain", "wild"
-DRIFT = Path(__file__).with_name("figures") / "drift.json"
+PLAIN, WILD, DRIFT = "plain", "wild", "drift"
 TURNS, PROMPTS = 100, 500
 """Turns of each plain state, prompts of 1 byte to 200 KB."""
 WILD_TURNS, OLDER_TURNS = 30, 10
@@ -52,8 +54,8 @@ def main() -> int:
         codes = list(pool.map(lambda part: run_alone(part[0], part[1], options), parts))
     if options.only:
         return int(any(codes))
-    write(DRIFT, drift_figures())
-    PAGE.write_text(page(saved(PLAIN), saved(WILD), [read(DRIFT)]), encoding="utf-8")
+    write(FIGURES / f"all-0-{DRIFT}.json", drift_figures())
+    PAGE.write_text(page(saved(PLAIN), saved(WILD), saved(DRIFT)), encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
     lacking = [one for modes in wanted for found in saved(modes) for one in found["lacking"]]
     print("\n".join(lacking) or "every figure is as it must be")
@@ -144,23 +146,23 @@ def new_ground(kind: Kind, prepare: Callable[[Ground], None]) -> Iterator[Ground
 
 
 def figures_of(kind: Kind, modes: str) -> Path:
-    return Path(__file__).with_name("figures") / f"{kind}-{modes}.json"
+    return FIGURES / f"{kind}-{modes}.json"
+
+
+def age_of(file: Path) -> Any:
+    agent, version, _ = file.name.split("-")
+    return agent, order(version)
 
 
 def write(file: Path, found: Figures) -> None:
     file.write_text(f"{json.dumps(found, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
 
 
-def read(file: Path) -> Figures:
-    found: Figures = json.loads(file.read_text(encoding="utf-8"))
-    return found
-
-
 def saved(modes: str) -> Iterator[Figures]:
-    """Yield the figures that there are, as agents are listed."""
-    for kind in KINDS:
-        if (file := figures_of(kind, modes)).exists():
-            yield read(file)
+    """Yield the figures that there are, the newest versions of an agent first."""
+    for file in sorted(FIGURES.glob(f"*-{modes}.json"), key=age_of, reverse=True):
+        found: Figures = json.loads(file.read_text(encoding="utf-8"))
+        yield found
 
 
 if __name__ == "__main__":

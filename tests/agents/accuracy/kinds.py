@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from tests.agents.driving import Kind
+from tests.agents.driving import ASK_NOTHING, Kind
 
 
 class Course(Enum):
@@ -100,13 +100,9 @@ FAILED = tuple(
 )
 TURN_KINDS = (*FINISHED, *WORKING, *STREAMING, *OTHERS, *INTERRUPTED, *FAILED)
 
-ASKS_ONLY_WHILE_PLANNING = {Kind("codex", "0.101.0")}
-
 
 def turn_kinds(kind: Kind) -> list[TurnKind]:
     """Return the kinds of turns that an agent knows in a version."""
     return [
-        turn
-        for turn in TURN_KINDS
-        if not (turn.course is Course.CHOOSE and kind in ASKS_ONLY_WHILE_PLANNING)
+        turn for turn in TURN_KINDS if not (turn.course is Course.CHOOSE and kind in ASK_NOTHING)
     ]

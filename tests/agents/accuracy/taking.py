@@ -152,11 +152,7 @@ async def _take(driven: Driven, kind: TurnKind, number: int, sent: Sent) -> Trut
 
 async def finished(driven: Driven, turn: Turn, within: float = PATIENCE) -> float:
     """Wait until the model's last byte of a turn is sent; return when that was."""
-    await asyncio.to_thread(
-        driven.stub.ledger.wait_for, lambda ledger: turn.finished is not None, within
-    )
-    assert turn.finished is not None
-    return turn.finished
+    return await driven.until(lambda: [turn.finished] if turn.finished else [], within)
 
 
 async def answered(driven: Driven, turn: Turn, since: float, key: str) -> Span:

@@ -11,6 +11,7 @@ from pathlib import Path
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.terminals.service import TerminalService
+from tests.agents import driving
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
 from tests.agents.accuracy.taking import Mode, Sent, Taken, answered, finished, plain, send, watched
@@ -43,7 +44,7 @@ OBJECTION = "Not yet. [[pause:0.6]][[answer:Now it is done.]]"
 NEWEST_CODEX, NEWEST_CLAUDE = NEWEST
 CODEX = {kind for kind in KINDS if kind.agent == "codex"}
 CLAUDE = {kind for kind in KINDS if kind.agent == "claude_code"}
-QUESTIONS = {kind for kind in KINDS if kind != Kind("codex", "0.101.0")}
+QUESTIONS = {*KINDS} - driving.ASK_NOTHING
 
 
 def numbered(script: str, number: int) -> str:
@@ -53,12 +54,7 @@ def numbered(script: str, number: int) -> str:
 
 async def got(driven: Driven, prompt: str) -> Turn:
     """Wait until the model has got a prompt; return its turn."""
-
-    def found() -> list[Turn]:
-        return [turn for turn in driven.stub.turns if turn.prompt == prompt]
-
-    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return found()[-1]
+    return await driven.until(lambda: [one for one in driven.stub.turns if one.prompt == prompt])
 
 
 async def helper(driven: Driven, place: int, task: str) -> Turn:
@@ -72,10 +68,10 @@ async def follow_up(driven: Driven, after: float) -> Turn:
 
     def found() -> list[Turn]:
         own = [turn for turn in driven.stub.turns if "/" not in turn.conversation]
-        return [turn for turn in own if turn.finished and turn.finished > after]
+        own = [turn for turn in own if turn.finished and turn.finished > after]
+        return sorted(own, key=lambda turn: turn.finished or after)
 
-    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return max(found(), key=lambda turn: turn.finished or after)
+    return await driven.until(found)
 
 
 async def gone_on(
@@ -97,8 +93,7 @@ async def aside(driven: Driven, after: float) -> tuple[float, float]:
         asides = [one for one in driven.stub.ledger.asides if one.started > after]
         return [(one.started, one.finished) for one in asides if one.finished]
 
-    await asyncio.to_thread(driven.stub.ledger.wait_for, lambda ledger: bool(found()), PATIENCE)
-    return found()[-1]
+    return await driven.until(found)
 
 
 async def settle(driven: Driven, number: int, truth: Truth, sending: str = "") -> Taken:

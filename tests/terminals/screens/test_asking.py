@@ -1,6 +1,7 @@
 """What an agent asks is answered once, and by nothing that was meant for another question."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,9 @@ from cli_agent_orchestrator.core.models import (
     TerminalStatus,
 )
 from cli_agent_orchestrator.errors import InputRefused, QuestionGone, UnknownName
-from cli_agent_orchestrator.terminals.screens import keys_for
+from cli_agent_orchestrator.terminals.screens import keys_for, question_of
 from cli_agent_orchestrator.terminals.service import TerminalService
+from cli_agent_orchestrator.terminals.tracker import Verdict
 from tests.terminals.conftest import Ground
 from tests.terminals.samples import live_terminal, screen
 from tests.terminals.test_service import reached
@@ -21,6 +23,7 @@ from tests.terminals.test_service import reached
 ASKS = '[[rule]]\nmisbehave = { ask = "delete everything" }'
 WAITING = TerminalStatus.WAITING_USER_ANSWER
 COMPLETED = TerminalStatus.COMPLETED
+SCREENS = Path(__file__).parents[2] / "providers/screens/codex/waiting_user_answer"
 YES, NO = Choice("1", "Yes"), Choice("2", "No")
 
 
@@ -119,3 +122,13 @@ def test_what_is_answered_by_a_line_is_sent_off(key: str, keys: list[str]) -> No
     live = live_terminal("kiro_cli")
     live.screen = screen("Allow this action? [y/n/t]:\n\n> \n")
     assert keys_for(live, key) == keys
+
+
+@pytest.mark.parametrize(("case", "elsewhere"), [("login_dialog", True), ("hooks_dialog", False)])
+def test_a_sign_in_is_said_to_be_done_elsewhere(case: str, elsewhere: bool) -> None:
+    live = live_terminal("codex")
+    live.screen = screen((SCREENS / f"0.149.1-{case}.txt").read_text())
+    live.verdict = Verdict(WAITING, "screen: looks waiting user answer")
+    question = question_of(live, "start")
+    assert question is not None
+    assert ("codex login" in question.advice) is elsewhere
