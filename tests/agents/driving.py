@@ -78,16 +78,23 @@ class Manners:
     """What it shows when it wants that key once more."""
     has_profile: bool = True
     """Can it be given a profile?"""
+    has_shell: bool = True
+    """Does a `!` open a shell for the person?"""
     signs_in: bool = True
+    has_questions: bool = True
+    """Has it a tool that asks a person?"""
     troubles: tuple[str, ...] = TROUBLES
     """After which it gives up."""
     asks: str = "escalate:touch ../asked.txt"
     """What it must not do without a permission."""
     lines: int = 2000
     """Of an answer that it shows whole."""
+    bullet: str = "-"
+    """What it draws before an item of a list."""
 
 
 FURTHER: Any = {"allow": "Enter", "asks": "run:touch asked.txt", "lines": 300}
+UNTOLD: Any = {"has_profile": False, "troubles": ("http:401",)}
 MANNERS = {
     # Older versions of Codex do not hear Esc while they stream.
     "codex": Manners(OpenAIStub, allow="y", stop="C-c"),
@@ -97,6 +104,16 @@ MANNERS = {
     "opencode": Manners(
         ChatStub, stops_after="esc again", signs_in=False, troubles=("http:400",), **FURTHER
     ),
+    "qwen_code": Manners(ChatStub, troubles=("http:401",), **FURTHER),
+    # It draws on the alternate screen, and its log does not have what it says.
+    "cline": Manners(
+        ChatStub, has_profile=False, troubles=("http:401",), **FURTHER | {"allow": "y", "lines": 20}
+    ),
+    "pi": Manners(ChatStub, has_questions=False, troubles=("http:401",), **FURTHER),
+    "kilo": Manners(ChatStub, stops_after="esc again", troubles=("http:400",), **FURTHER),
+    "aider": Manners(ChatStub, stop="C-c", has_shell=False, bullet="•", **UNTOLD, **FURTHER),
+    "goose": Manners(ChatStub, stop="C-c", has_shell=False, troubles=("http:401",), **FURTHER),
+    "kimi_cli": Manners(ChatStub, bullet="•", **UNTOLD, **FURTHER),
 }
 
 
@@ -121,8 +138,8 @@ class Kind:
 
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
-ASK_NOTHING = {Kind("codex", "0.101.0")}
-"""They ask questions only while they plan."""
+ASK_NOTHING = {Kind("codex", "0.101.0"), Kind("aider", "0.86.2"), Kind("goose", "1.52.0")}
+"""They ask no questions, or only while they plan."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
 DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]

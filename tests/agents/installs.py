@@ -7,6 +7,7 @@ counts as installed only when it tells its version.
 
 import functools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -38,6 +39,8 @@ class Agent:
     """What the tests run on, newest first."""
     python: bool = False
     """It is on PyPI, not on npm."""
+    node: str = ""
+    """The Node.js that it needs, if it is newer than what most machines have."""
 
 
 AGENTS = {
@@ -58,8 +61,22 @@ FURTHER_AGENTS = {
     )
 }
 
+LANE_AGENTS = {
+    # Described by a file; `make test-agents-newest` runs the short list on them.
+    agent.name: agent
+    for agent in (
+        Agent("qwen_code", "@qwen-code/qwen-code", "qwen", ("0.24.4",)),
+        Agent("cline", "cline", "cline", ("3.0.65",)),
+        Agent("pi", "@mariozechner/pi-coding-agent", "pi", ("0.73.1",)),
+        # 7.8.1 has no build for Linux in the registry.
+        Agent("kilo", "@kilocode/cli", "kilo", ("7.7.7",)),
+        Agent("aider", "aider-chat", "aider", ("0.86.2",), python=True),
+        Agent("goose", "@aaif/goose-binary-linux-x64", "goose-binary-linux-x64", ("1.52.0",)),
+        Agent("kimi_cli", "@moonshot-ai/kimi-code", "kimi", ("2.1.0",), node="node@22"),
+    )
+}
 
-ALL_AGENTS = AGENTS | FURTHER_AGENTS
+ALL_AGENTS = AGENTS | FURTHER_AGENTS | LANE_AGENTS
 
 
 class InstallError(Exception):
@@ -89,7 +106,7 @@ def install(name: str, version: str) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
     with FileLock(CACHE / f"{name}.lock"):
         if not program.exists():
-            (_from_pypi if agent.python else _from_npm)(folder, agent.package, version)
+            (_from_pypi if agent.python else _from_npm)(folder, agent, version)
     if program_version(program) != version:
         raise InstallError(f"{agent.package} {version} does not run on this machine")
     return program
@@ -99,12 +116,21 @@ def program_version(program: Path) -> str | None:
     """Return the version that a program reports, None if it does not run."""
     try:
         told = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_SECONDS,
+            env={**os.environ, "PATH": path_of(program)},
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(RELEASE_PATTERN, told.stdout)
+    found = re.search(RELEASE_PATTERN, told.stdout + told.stderr)
     return found[0] if told.returncode == 0 and found else None
+
+
+def path_of(program: Path) -> str:
+    """Return a PATH on which the programs that came with it are first."""
+    return f"{program.parent}:{os.environ['PATH']}"
 
 
 def published(agent: Agent) -> tuple[str, list[str]]:
@@ -121,20 +147,21 @@ def published(agent: Agent) -> tuple[str, list[str]]:
     return found["dist-tags"]["latest"], found["versions"]
 
 
-def _from_npm(folder: Path, package: str, version: str) -> None:
+def _from_npm(folder: Path, agent: Agent, version: str) -> None:
     """Install beside the folder and rename: it is never half an installation."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
         inner = Path(partial) / "inner"
         inner.mkdir()
-        _npm("install", "--prefix", str(inner), "--no-audit", "--no-fund", f"{package}@{version}")
+        packages = (f"{agent.package}@{version}", *filter(None, [agent.node]))
+        _npm("install", "--prefix", str(inner), "--no-audit", "--no-fund", *packages)
         shutil.rmtree(folder, ignore_errors=True)
         inner.rename(folder)
 
 
-def _from_pypi(folder: Path, package: str, version: str) -> None:
+def _from_pypi(folder: Path, agent: Agent, version: str) -> None:
     """Install in place, as a virtual environment knows its own; the program comes last."""
     _run(sys.executable, "-m", "venv", str(folder))
-    _run(str(folder / "bin" / "python"), "-m", "pip", "install", f"{package}=={version}")
+    _run(str(folder / "bin" / "python"), "-m", "pip", "install", f"{agent.package}=={version}")
 
 
 def _npm(*words: str) -> str:
@@ -159,7 +186,7 @@ def _run(*command: str) -> str:
 def main() -> int:
     """Install every agent that is tested, and say what is there."""
     try:
-        for agent in ALL_AGENTS.values():
+        for agent in (AGENTS | FURTHER_AGENTS).values():
             for version in agent.versions:
                 print(f"{agent.name} {version}: ", end="", flush=True)
                 install(agent.name, version)

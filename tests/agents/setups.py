@@ -7,9 +7,10 @@ product starts the agents exactly as it does for people.
 import json
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from tests.agents.installs import install
+from tests.agents.installs import install, path_of
 
 KEY = "stub-key-0123456789-abcdefghij-0123456789"
 # Claude Code remembers the keys it may use by their ends.
@@ -40,11 +41,13 @@ def agent_environment(
         of_the_stub = ("API_KEY", "PROVIDER", "OFFLINE")
         env = {name: env[name] for name in env if not any(word in name for word in of_the_stub)}
         env["HTTPS_PROXY"] = stub_url
+    program = install(agent, version)
     prefix = f"CAO_{agent.upper()}"
     return {
         "HOME": str(home),
+        "PATH": path_of(program),
         **env,
-        f"{prefix}_COMMAND": str(install(agent, version)),
+        f"{prefix}_COMMAND": str(program),
         f"{prefix}_ARGS": shlex.join((*args, *more_args)),
     }
 
@@ -119,17 +122,90 @@ def _copilot_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
     }
 
 
-def _opencode(stub_url: str, home: Path, trusted: Path | None) -> Start:
-    folder = home / ".config" / "opencode"
-    folder.mkdir(parents=True, exist_ok=True)
+def _opencode(stub_url: str, home: Path, trusted: Path | None, *, name: str) -> Start:
     stub = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{stub_url}/v1", "apiKey": KEY},
         "models": {"m1": {"name": "M1"}},
     }
     settings = {"provider": {"stub": stub}, "model": "stub/m1", "share": "disabled"}
-    (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
-    return (), {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    _write(home / ".config" / name / f"{name}.json", settings)
+    return (), {f"{name.upper()}_DISABLE_MODELS_FETCH": "1"}
+
+
+def _qwen_code(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    # It would ask the model for more than the person does.
+    memory = {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}
+    ui = {"enableFollowupSuggestions": False, "enableUserFeedback": False}
+    _write(home / ".qwen" / "settings.json", {"memory": memory, "ui": ui})
+    env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{stub_url}/v1"}
+    return ("--auth-type", "openai", "-m", "stub"), env
+
+
+def _cline(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    name, folder = "openai-compatible", home / ".cline" / "data"
+    model = {"provider": name, "apiKey": KEY, "model": "m1", "baseUrl": f"{stub_url}/v1"}
+    known = {"settings": model, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+    settings = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: known}}
+    _write(folder / "settings" / "providers.json", settings)
+    # With a folder of its own it starts no server that would outlive it.
+    return ("--data-dir", str(folder)), {}
+
+
+def _pi(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    stub = {"baseUrl": f"{stub_url}/v1", "api": "openai-completions", "apiKey": KEY}
+    models = {"providers": {"stub": stub | {"models": [{"id": "m1"}]}}}
+    _write(home / ".pi" / "agent" / "models.json", models)
+    return ("--model", "stub/m1"), {"PI_OFFLINE": "1"}
+
+
+def _write(file: Path, settings: object) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings), encoding="utf-8")
+
+
+def _aider(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    # It would ask for what models cost.
+    prices = home / ".aider" / "caches" / "model_prices_and_context_window.json"
+    prices.parent.mkdir(parents=True, exist_ok=True)
+    prices.write_text('{"gpt-4o": {"max_input_tokens": 128000}}', encoding="utf-8")
+    return ("--model=openai/gpt-4o", "--no-show-model-warnings", "--no-analytics"), {
+        "OPENAI_API_BASE": f"{stub_url}/v1",
+        "OPENAI_API_KEY": KEY,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+
+
+def _goose(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    return (), {
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": "gpt-4o",
+        "GOOSE_TELEMETRY_ENABLED": "false",
+        "GOOSE_DISABLE_KEYRING": "1",
+        "OPENAI_HOST": stub_url,
+        "OPENAI_API_KEY": KEY,
+    }
+
+
+KIMI_SETTINGS = """default_model = "stub"
+telemetry = false
+[providers.stub]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "{key}"
+[models.stub]
+provider = "stub"
+model = "stub-model"
+max_context_size = 200000
+"""
+
+
+def _kimi_cli(stub_url: str, home: Path, trusted: Path | None) -> Start:
+    folder = home / ".kimi-code"
+    folder.mkdir(exist_ok=True)
+    settings = KIMI_SETTINGS.format(url=stub_url, key=KEY)
+    (folder / "config.toml").write_text(settings, encoding="utf-8")
+    return (), {}
 
 
 SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
@@ -137,6 +213,13 @@ SETUPS: dict[str, Callable[[str, Path, Path | None], Start]] = {
     "claude_code": _claude_code,
     "gemini_cli": _gemini_cli,
     "copilot_cli": _copilot_cli,
-    "opencode": _opencode,
+    "opencode": partial(_opencode, name="opencode"),
+    "kilo": partial(_opencode, name="kilo"),
+    "qwen_code": _qwen_code,
+    "cline": _cline,
+    "pi": _pi,
+    "aider": _aider,
+    "goose": _goose,
+    "kimi_cli": _kimi_cli,
 }
 """By agent: fills its home for a stub's address; some keep a note of a trusted folder there."""

@@ -59,7 +59,7 @@ TALK, MARK, EDGE, BOX, HINT = KINDS = "talk", "mark", "edge", "box", "hint"
 
 @dataclass(frozen=True)
 class Drawing:
-    """A screen: its rows, and what each of them is."""
+    """A screen: its rows, and what each of them is; what is typed in its box, None if not known."""
 
     provider: Provider
     name: str
@@ -67,7 +67,6 @@ class Drawing:
     true: frozenset[TerminalStatus]
     title: str | None
     typed: str | None
-    """What is in its input box, None if that is not known."""
 
     @property
     def text(self) -> str:
@@ -110,8 +109,8 @@ def draw(file: Path) -> Drawing:
     text = file.read_text(encoding="utf-8").rstrip("\n ")
     titled = file.with_suffix(".title")
     title = titled.read_text(encoding="utf-8").removesuffix("\n") if titled.exists() else None
-    names = [provider.detect_status(text)] if is_colored else file.parent.name.split("+")
-    true = frozenset(map(TerminalStatus, names))
+    known = [provider.detect_status(text)] if is_colored else file.parent.name.split("+")
+    true = frozenset(map(TerminalStatus, known))
     lines = [strip_escapes(line).rstrip(" ") for line in text.split("\n")]
     kinds = [TALK] * len(lines)
     draft = provider.draft(text)
@@ -175,8 +174,8 @@ def row_below(screen: Drawing, random: Random) -> Drawing:
 
 
 def row_above(screen: Drawing, random: Random) -> Drawing:
-    blank = [""] * random.randint(0, 1)
-    return screen.put(min(screen.of(BOX, EDGE), default=0), random.choice(ROWS), *blank)
+    above = min(screen.of(BOX, EDGE), default=0)
+    return screen.put(above, random.choice(ROWS), *[""] * random.randint(0, 1))
 
 
 def rows_gone(screen: Drawing, random: Random) -> Drawing:

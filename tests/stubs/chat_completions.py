@@ -9,11 +9,26 @@ from .server import Frame, Json, Reply, Stub, paced, text_of
 
 # <current_datetime>…</current_datetime>: Copilot puts it before the person's words, and only there.
 STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
+# What Goose and Aider put behind the person's words.
+ADDED_PATTERN = (
+    r"(?s)\n<turn-context>(?:(?!<turn-context>).)*</turn-context>\Z"
+    r"|\n\n# \*SEARCH/REPLACE block\* .*"
+)
+# What is between messages of which the first one failed, for Goose and for Kimi.
+BETWEEN_PATTERN = r"(?s)\n<turn-context>.*?</turn-context>\n|(?<=\[\[http:401\]\])\n\n"
 REFUSALS = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),
     429: ("insufficient_quota", "You exceeded your current quota."),
 }
+SHELLS = {"bash", "Bash", "run_shell_command", "run_commands", "shell"}
+"""The tool that runs a command, as each agent calls it."""
+OWN_WORDS = (
+    *("<system-reminder>", "<environment_details>", "Change get_factorial()", "Refactor hello()"),
+    *("I updated the files", "I switched to a new code base", "I am not sharing any files"),
+    "I have *added these files",
+)
+"""How a part of a message begins that the agent puts under the person's name."""
 USAGE = {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}
 
 
@@ -38,11 +53,12 @@ class ChatStub(Stub):
         return Request(
             conversation=headers.get("authorization", ""),
             system="\n\n".join(told),
-            users=tuple(re.sub(STAMP_PATTERN, "", text_of(messages[place])) for place in places),
+            users=tuple(text for place in places for text in _said(messages[place])),
             outputs=sum(item.get("role") == "tool" for item in after),
             tools=tools,
             streaming=bool(body.get("stream")),
-            side=not tools or not places,
+            # Aider offers no tools.
+            side=not places or not (tools or "SEARCH/REPLACE" in "".join(told)),
         )
 
     def other(self, path: str) -> Reply:
@@ -96,13 +112,17 @@ class ChatStub(Stub):
         match step:
             case Text():
                 yield from paced(step, lambda piece: {"content": piece})
+            case Run(command) if not request.tools:
+                yield {"content": _proposal(command)}
             case Run(command):
-                arguments = {"command": command, "description": "Run a command"}
-                yield self._call("bash", arguments)
-            case Ask() if "question" in request.tools:
-                yield self._call("question", _questions(step))
+                arguments: Json = {"command": command, "description": "Run a command"}
+                shells = SHELLS & request.tools.keys()
+                if "run_commands" in shells:
+                    arguments = {"commands": [command]}
+                yield self._call(min(shells, default="bash"), arguments)
             case Ask():
-                yield self._call("ask_user", _form(step))
+                asking = next((name for name in QUESTIONS if name in request.tools), "ask_user")
+                yield self._call(asking, QUESTIONS[asking](step))
             case Pause() | Hold():
                 yield step
 
@@ -125,10 +145,30 @@ def _chunk(name: str, delta: Json) -> Frame:
 def _places_of_person(messages: list[Json]) -> list[int]:
     """Return where the person speaks: where some words of the user are stamped, only there."""
     spoken = [
-        place for place, item in enumerate(messages) if item.get("role") == "user" and text_of(item)
+        place for place, item in enumerate(messages) if item.get("role") == "user" and _said(item)
     ]
     stamped = [place for place in spoken if re.match(STAMP_PATTERN, text_of(messages[place]))]
     return stamped or spoken
+
+
+def _said(item: Json) -> list[str]:
+    """Return what a person said in a message: of some agents several turns that failed."""
+    content = item.get("content") or []
+    parts = [{"text": content}] if isinstance(content, str) else content
+    texts = (re.sub(STAMP_PATTERN, "", part.get("text", "")) for part in parts)
+    said = (re.split(BETWEEN_PATTERN, re.sub(ADDED_PATTERN, "", text)) for text in texts)
+    return [
+        text for texts in said for text in texts if text and not text.lstrip().startswith(OWN_WORDS)
+    ]
+
+
+def _proposal(command: str) -> str:
+    """Return a command as Aider takes it: a new file, or what it may run."""
+    file = re.fullmatch(r"cat > '(.*)' <<'(\w+)'\n(.*)\n\2", command, re.DOTALL)
+    if file is None:
+        return f"\n```bash\n{command}\n```\n\n"
+    edit = f"<<<<<<< SEARCH\n=======\n{file[3]}\n>>>>>>> REPLACE"
+    return f"\n{file[1]}\n```\n{edit}\n```\n\n"
 
 
 def _form(step: Ask) -> Json:
@@ -139,6 +179,22 @@ def _form(step: Ask) -> Json:
 
 
 def _questions(step: Ask) -> Json:
-    """Return a question as OpenCode takes it."""
+    """Return a question as OpenCode and Qwen Code take it."""
     asked = {"header": "Choice", "question": step.question, "options": step.options}
     return {"questions": [asked]}
+
+
+def _listed(step: Ask) -> Json:
+    """Return a question as Cline and Continue take it."""
+    return {"question": step.question, "options": list(step.choices)}
+
+
+QUESTIONS = {
+    "question": _questions,
+    "ask_user_question": _questions,
+    "AskUserQuestion": _questions,
+    "ask_question": _listed,
+    "AskQuestion": _listed,
+    "ask_user": _form,
+}
+"""The tool that asks the person, as each agent calls it, and what it takes."""

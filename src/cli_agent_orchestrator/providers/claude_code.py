@@ -137,6 +137,13 @@ def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
     )
 
 
+def wakes(screen: str) -> str | None:
+    lines = screen_lines(screen)
+    box = find_box(lines)
+    found = find(WAKES_PATTERN, "\n".join(lines[box.stop + 1 :])) if box else None
+    return found[1] if found else None
+
+
 def is_working(cells: Sequence[Cell]) -> bool:
     """Is there a spinner at the end? A thought of an old version begins like one."""
     known = [cell for cell in cells if cell.kind is not Kind.OTHER]
@@ -144,13 +151,6 @@ def is_working(cells: Sequence[Cell]) -> bool:
         return False
     rows = "\n".join(row for row in known[-1].lines[1:] if not find(HINT_PATTERN, row))
     return known[-1] is cells[-1] or bool(find(r"\A\s*(?:⎿|\Z)", rows))
-
-
-def wakes(screen: str) -> str | None:
-    lines = screen_lines(screen)
-    box = find_box(lines)
-    found = find(WAKES_PATTERN, "\n".join(lines[box.stop + 1 :])) if box else None
-    return found[1] if found else None
 
 
 def has_failed(turn: Sequence[Cell]) -> bool:

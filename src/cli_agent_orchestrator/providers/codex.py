@@ -171,12 +171,11 @@ def is_working(turn: Sequence[Cell]) -> bool:
     """Is there a row in the turn that Codex draws only while it works?"""
     if any(map(is_busy_row, turn)):
         return True
-    cells = [cell for cell in turn if cell.kind is not Kind.OTHER or cell.is_like(TIMED_PATTERN)]
-    if not cells:
-        return False
+    known = [cell for cell in turn if cell.kind is not Kind.OTHER or cell.is_like(TIMED_PATTERN)]
+    last = known[-1] if known else Cell(("",))
     # The last cell may be `• Exploring this or that`, with nothing said below it.
-    explores = cells[-1].is_like(EXPLORING_PHRASE_PATTERN)
-    return cells[-1].is_like(TIMED_PATTERN) or (explores and has_details(cells[-1].lines[1:]))
+    explores = last.is_like(EXPLORING_PHRASE_PATTERN) and has_details(last.lines[1:])
+    return explores or last.is_like(TIMED_PATTERN)
 
 
 def is_busy_row(cell: Cell) -> bool:

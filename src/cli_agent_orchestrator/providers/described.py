@@ -43,7 +43,7 @@ NAME_PATTERN = r"[a-z][a-z0-9_]{0,39}"
 FORMAT = "what docs/writing-a-provider.md has for it"
 Kind = Literal[
     "ready", "submitted", "working", "acting", "asking",
-    "finished", "failed", "interrupted", "ended",
+    "finished", "failed", "interrupted", "stopped", "ended",
 ]  # fmt: skip
 
 
@@ -504,7 +504,10 @@ def _top(box: Box, lines: Sequence[str], row: int) -> int:
 # Any: what JSON holds
 def _at(fields: Any, path: str) -> Any:
     for key in path.split("."):
-        fields = fields.get(key) if isinstance(fields, dict) else None
+        if isinstance(fields, list) and re.fullmatch(r"-?\d{1,4}", key):
+            fields = dict(enumerate(fields, -len(fields) if key[0] == "-" else 0)).get(int(key))
+        else:
+            fields = fields.get(key) if isinstance(fields, dict) else None
     return fields
 
 

@@ -20,6 +20,7 @@ NEVER_BARE = ("WORKSPACE",)
 """Names that other programs give to something else: Jenkins to a folder."""
 AGENTS = (
     *("codex", "claude_code", "kiro_cli", "q_cli", "gemini_cli", "copilot_cli", "opencode"),
+    *("qwen_code", "cline", "pi", "kilo", "aider", "goose", "kimi_cli"),
     "scripted",
 )
 """The agents that a server of ours knows; `providers/` has the table itself."""
