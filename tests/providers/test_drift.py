@@ -27,8 +27,7 @@ from tests.providers import test_claude_hooks, test_codex, test_copilot_cli, tes
 from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, SCREENS, UNKNOWN, WAITING
 
 AT_WORK, ENDS = {PROCESSING, WAITING}, {IDLE, COMPLETED, ERROR}
-SEEDS = range(45)
-"""What each screen is drawn anew with; the first leaves it as it is."""
+SEEDS = range(45)  # the first leaves a screen as it is
 FEW = SEEDS[::15]
 KNOWN = {
     # The changes by which the faults of an agent that are not mended yet come about.
