@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -84,8 +84,8 @@ SHELL_MARK = "!"
 SHELL_FOOTER_PATTERN = r"\b(?:Bash|Shell) mode\b"
 #   ? for shortcuts        100% context left        gpt-5.1-codex default · 100% left · /home/me
 FOOTER_PATTERN = r"\? for shortcuts|\d% (?:context )?left\b"
-#   gpt-5.1-codex default · /home/me
-MODEL_ROW_PATTERN = r"^\s+\S.* · (?:~|/[^\s/]+/)"
+#   gpt-5.1-codex default · /home/me        Press enter to insert or esc to close
+COMPOSER_ROW_PATTERN = r"^\s+\S.* · (?:~|/[^\s/]+/)|\benter (?:to )?insert\b"
 # │ >_ OpenAI Codex (v0.125.0)        │
 BANNER_PATTERN = r"^[│ ]*(?:>_ )?OpenAI Codex\b"
 #   └ Read slow.fifo        ↳ queued message
@@ -171,12 +171,11 @@ def is_working(turn: Sequence[Cell]) -> bool:
     """Is there a row in the turn that Codex draws only while it works?"""
     if any(map(is_busy_row, turn)):
         return True
-    cells = [cell for cell in turn if cell.kind is not Kind.OTHER or cell.is_like(TIMED_PATTERN)]
-    if not cells:
-        return False
+    known = [cell for cell in turn if cell.kind is not Kind.OTHER or cell.is_like(TIMED_PATTERN)]
+    last = known[-1] if known else Cell(("",))
     # The last cell may be `• Exploring this or that`, with nothing said below it.
-    explores = cells[-1].is_like(EXPLORING_PHRASE_PATTERN)
-    return cells[-1].is_like(TIMED_PATTERN) or (explores and has_details(cells[-1].lines[1:]))
+    explores = last.is_like(EXPLORING_PHRASE_PATTERN) and has_details(last.lines[1:])
+    return explores or last.is_like(TIMED_PATTERN)
 
 
 def is_busy_row(cell: Cell) -> bool:
@@ -246,8 +245,12 @@ def is_indented(line: str) -> bool:
 
 def is_dialog(lines: Sequence[str]) -> bool:
     """Is there a question, or a menu, in the place of the composer?"""
-    hints = "\n".join(next(reversed(blocks(lines)), [])[-2:])
-    is_menu = bool(find(MENU_PATTERN, hints)) and not find("^›", hints)
+    # A later version may have other rows below the hint.
+    parts = blocks(lines)[-2:]
+    if any(map(is_known_footer, chain(*parts[1:]))):
+        parts = parts[1:]
+    hints = ["\n".join(part[-2:]) for part in parts]
+    is_menu = any(find(MENU_PATTERN, hint) and not find("^›", hint) for hint in hints)
     return is_menu or is_question(lines)
 
 
@@ -336,7 +339,7 @@ def footer_row(lines: Sequence[str], composer: int) -> int:
 
 
 def is_known_footer(row: str) -> bool:
-    return bool(find(FOOTER_PATTERN, row) or find(MODEL_ROW_PATTERN, row))
+    return bool(find(FOOTER_PATTERN, row) or find(COMPOSER_ROW_PATTERN, row))
 
 
 STARTUP_QUESTIONS = (

@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.agents.accuracy.kinds import turn_kinds
 from tests.agents.accuracy.measure import Measurement
-from tests.agents.accuracy.page import Figures, figures, page
+from tests.agents.accuracy.page import Figures, drift_figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import wild_modes
 from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
@@ -30,7 +30,7 @@ from tests.agents.installs import order
 ROOT = Path(__file__).parents[3]
 FIGURES = Path(__file__).with_name("figures")
 PAGE = ROOT / "docs" / "accuracy.md"
-PLAIN, WILD = "plain", "wild"
+PLAIN, WILD, DRIFT = "plain", "wild", "drift"
 TURNS, PROMPTS = 100, 500
 """Turns of each plain state, prompts of 1 byte to 200 KB."""
 WILD_TURNS, OLDER_TURNS = 30, 10
@@ -54,7 +54,8 @@ def main() -> int:
         codes = list(pool.map(lambda part: run_alone(part[0], part[1], options), parts))
     if options.only:
         return int(any(codes))
-    PAGE.write_text(page(saved(PLAIN), saved(WILD)), encoding="utf-8")
+    write(FIGURES / f"all-0-{DRIFT}.json", drift_figures())
+    PAGE.write_text(page(saved(PLAIN), saved(WILD), saved(DRIFT)), encoding="utf-8")
     print(f"written: {PAGE.relative_to(ROOT)}")
     lacking = [one for modes in wanted for found in saved(modes) for one in found["lacking"]]
     print("\n".join(lacking) or "every figure is as it must be")
@@ -110,8 +111,7 @@ async def measure(kind: Kind, options: argparse.Namespace) -> None:
         report(line)
         if not options.only:
             name = f"{kind.agent} {kind.version}"
-            text = json.dumps(figures(name, measurement), indent=1, ensure_ascii=False)
-            figures_of(kind, options.modes).write_text(f"{text}\n", encoding="utf-8")
+            write(figures_of(kind, options.modes), figures(name, measurement))
 
     async def measure_mode(mode: Mode) -> None:
         count = share(mode, modes, part(turns, options))
@@ -152,6 +152,10 @@ def figures_of(kind: Kind, modes: str) -> Path:
 def age_of(file: Path) -> Any:
     agent, version, _ = file.name.split("-")
     return agent, order(version)
+
+
+def write(file: Path, found: Figures) -> None:
+    file.write_text(f"{json.dumps(found, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
 
 
 def saved(modes: str) -> Iterator[Figures]:

@@ -6,6 +6,8 @@ from bench.figures import percentile
 from bench.usage import machine_facts
 from tests.agents.accuracy.measure import Measurement, TurnResult
 from tests.agents.accuracy.score import Mistake
+from tests.providers.test_drift import AGENTS as DRAWN
+from tests.providers.test_drift import SEEDS, drawings, find_faults
 
 # What is kept of one agent and its modes: rows of the tables, and what is not as it must be.
 Figures = dict[str, list[str]]
@@ -20,14 +22,14 @@ P50_LIMIT, P99_LIMIT = 0.100, 0.300
 """Seconds after the model's last byte within which the end of a turn is to be known."""
 ALL, ALL_WILD = "## All agents", "## All agents as people use them"
 PROMPTS = "## Prompts of 1 byte to 200 KB"
+DRIFT = "## Drift"
 
 HEAD = """\
 # How accurate is the status?
 
-Made by `make accuracy`. Real agent programs in real terminals, driven through turns of every kind;
-only the model is a stub, and it knows when each answer begins and ends. What the server told about
-every turn is compared with that, beside it what the screen alone says (no signals, no title), as
-read by the same code from every screen the server saw.
+Made by `make accuracy`: real agent programs in real terminals, driven through turns of every kind.
+Only the model is a stub, which knows when each answer begins and ends. What the server reported is
+compared with that, and beside it what the screen alone says (no signals, no title).
 
 - **false finished / idle / failed**: turns during which the agent was said to be at rest although
   it worked or asked, or whose end was told wrongly. Not a moment of it is allowed; the screen alone
@@ -40,25 +42,26 @@ read by the same code from every screen the server saw.
   of a start from the command to the input box.
 - **sending**: messages that did not arrive once and exactly, or whose arrival was not confirmed.
 
-On a machine that does nothing else, the end of a turn is to be known within 100 ms (p50) and 300 ms
-(p99) of the model's last byte, where the agent tells it. Where a Stop hook of the user's may
-object, Claude Code tells that it wants to stop, and its screen alone that it did: that mode is not
-counted in the figure for all turns. Version 2.1.105 does not say whether there is such a hook, so
-the screen is waited for in all its turns, and the limits are not reached there. Nothing false and
-nothing missed is allowed on any machine. What was not measured anew by the newest `make accuracy`
-stands as it was found before.
+On an idle machine the end of a turn must be known within 100 ms (p50) and 300 ms (p99) of the
+model's last byte, where the agent reports it. Turns with a Stop hook of the user's are not counted:
+Claude Code's screen alone ends them. Version 2.1.105 does not say whether there is such a hook, and
+misses the limits. Nothing false or missed is allowed. Figures that the newest `make accuracy` did
+not measure are older ones.
 """
 
 WILD_NOTE = """\
-Sub-agents, work in the background, hooks, a person's own prompts and commands, small windows. The
-server is not told what a person types: it has a second to see it. Claude Code goes on by itself
-when work in the background is over, so that is the end of the turn; in Codex such work belongs to
-no turn. Each mode is measured where an agent has it."""
+Sub-agents, background work, hooks, a person's own prompts and commands, small windows. The server
+has a second to see what a person types. Where Claude Code continues after background work, the turn
+ends with that; in Codex such work belongs to no turn."""
 
 PROMPTS_NOTE = """\
 Each must reach the model once, byte for byte: quotes, line ends, tabs, backslashes, Chinese, emoji.
-(Claude Code itself makes four spaces of a pasted tab. Its version 2.1.105 breaks letters that are
-not ASCII where it reads a long paste in two pieces: it gets ASCII alone.)"""
+(Claude Code makes four spaces of a pasted tab; 2.1.105 breaks letters other than ASCII in long
+pastes and gets ASCII alone.)"""
+
+DRIFT_NOTE = """\
+Captured screens, drawn as a later version may draw them: other words, languages, signs, colors,
+borders, spaces, rows. Wrong: work read as an end, rest read as work, a draft that nobody typed."""
 
 
 SUMMARY = (
@@ -77,16 +80,27 @@ SUMMARY = (
     "sending",
 )
 PROMPT = ("agent", "prompts", "not delivered", "Enter pressed again", "p50 / p99 ms")
+DRIFT_HEAD = ("agent", "captures", "drawings", "wrong")
 TURNS = ("state", "turn", "turns", "wrong", "delay p50 / p99 ms", "wrong by screen")
 
 
-def page(plain: Iterable[Figures], wild: Iterable[Figures]) -> str:
+def page(plain: Iterable[Figures], wild: Iterable[Figures], drift: Iterable[Figures]) -> str:
     """Return the page of all figures."""
     plain = list(plain)
     lines = [HEAD, ALL, "", *_table(SUMMARY, plain, "summary"), ALL_WILD, "", WILD_NOTE, ""]
     lines += _table(SUMMARY, wild, "summary")
     lines += [PROMPTS, "", PROMPTS_NOTE, "", *_table(PROMPT, plain, "prompts")]
+    lines += [DRIFT, "", DRIFT_NOTE, "", *_table(DRIFT_HEAD, drift, "drift")]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def drift_figures() -> Figures:
+    """Return what was read wrongly in captured screens that were drawn anew."""
+    rows = []
+    for agent in DRAWN:
+        screens, wrong = len(drawings(agent)), len(find_faults(agent, SEEDS, all_of_them=True))
+        rows.append(_row(agent, screens, f"{screens * len(SEEDS):,}", wrong))
+    return {"drift": rows}
 
 
 def figures(name: str, found: Measurement) -> Figures:

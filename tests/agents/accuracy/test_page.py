@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.agents.accuracy.__main__ import PAGE, PLAIN, WILD, saved
+from tests.agents.accuracy.__main__ import DRIFT, PAGE, PLAIN, WILD, saved
 from tests.agents.accuracy.measure import Measurement, PromptResult, TurnResult
 from tests.agents.accuracy.page import figures, page, shortcomings
 from tests.agents.accuracy.score import Mistake, Score
@@ -47,4 +47,4 @@ def test_every_shortcoming_is_named() -> None:
 
 
 def test_the_page_in_the_documents_is_made_of_the_figures() -> None:
-    assert page(saved(PLAIN), saved(WILD)) == PAGE.read_text(encoding="utf-8")
+    assert page(saved(PLAIN), saved(WILD), saved(DRIFT)) == PAGE.read_text(encoding="utf-8")
