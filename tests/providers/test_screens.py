@@ -207,8 +207,6 @@ NEW_MARKS = str.maketrans(dict.fromkeys("›❯>*!┃─", "»"))
 # Letter by letter: `st.text` would take the agents' own phrases from our modules.
 letters = st.characters(exclude_categories=("Cc", "Cs"), exclude_characters=MARKS)
 lines = st.lists(letters, max_size=30).map("".join)
-KIN = {"opencode", "kilo"}
-"""One program under two names."""
 near_misses = st.sampled_from(
     [
         *("Ready", "idle", "completed", "Done.", "Working…", "Thinking...", "error: no", "failed"),
@@ -234,8 +232,13 @@ mixed_screens = st.lists(captured_lines | strange | st.text(max_size=40), max_si
     "\n".join
 )
 
-LIKE = {"kiro_cli": ("q_cli", "aider"), "q_cli": ("kiro_cli", "aider")}
-"""Whose prompt is a bare `>`, too."""
+LIKE = {
+    # One program under two names, or a bare `>` for a prompt, too.
+    "kiro_cli": ("q_cli", "aider"),
+    "q_cli": ("kiro_cli", "aider"),
+    "opencode": ("kilo",),
+    "kilo": ("opencode",),
+}
 every_provider = pytest.mark.parametrize("provider", PROVIDERS.values(), ids=PROVIDERS)
 
 
@@ -249,8 +252,6 @@ def test_a_screen_without_any_mark_is_unknown(screen: str, title: str | None) ->
 @every_provider
 def test_the_screen_of_another_agent_is_never_at_rest(provider: Provider) -> None:
     kin = {provider.name, *LIKE.get(provider.name, ())}
-    if provider.name in KIN:
-        kin |= KIN
     foreign = [file for file in CAPTURES if file.relative_to(SCREENS).parts[0] not in kin]
     statuses = {provider.detect_status(file.read_text(encoding="utf-8")) for file in foreign}
     assert TerminalStatus.UNKNOWN in statuses
