@@ -77,7 +77,7 @@ THREE_ROWS = "first line\n\nthird line of a draft [[answer:hello there]]"
 TYPED = {"typed_draft": "one short draft", "several_lines": ROWS, "two_lines": FEW_ROWS}
 MENUS = {"at_menu": "@", "hash": "#"}
 QUESTIONS = ("approval_exec", "permission", "permission_prompt", "question", "trust_dialog")
-DRAFTS = {
+DRAFTS: dict[str, dict[str, str | None]] = {
     # By agent and by file or case; all other input boxes are empty, those of QUESTIONS not there.
     "claude_code": {
         "draft": "draft of\ntwo lines",
@@ -233,7 +233,8 @@ mixed_screens = st.lists(captured_lines | strange | st.text(max_size=40), max_si
 )
 
 LIKE = {
-    # One program under two names, or a bare `>` for a prompt, too.
+    # One program under two names, a bare `>` for a prompt, or a `>` between two rules.
+    "qwen_code": ("claude_code",),
     "kiro_cli": ("q_cli", "aider"),
     "q_cli": ("kiro_cli", "aider"),
     "opencode": ("kilo",),
