@@ -92,7 +92,6 @@ class Manners:
 
 
 FURTHER: Any = {"allow": "Enter", "asks": "run:touch asked.txt", "lines": 300}
-UNTOLD: Any = {"has_profile": False, "troubles": ("http:401",)}
 MANNERS = {
     # Older versions of Codex do not hear Esc while they stream.
     "codex": Manners(OpenAIStub, allow="y", stop="C-c"),
@@ -102,9 +101,19 @@ MANNERS = {
     "opencode": Manners(
         ChatStub, stops_after="esc again", signs_in=False, troubles=("http:400",), **FURTHER
     ),
-    "aider": Manners(ChatStub, stop="C-c", has_shell=False, bullet="•", **UNTOLD, **FURTHER),
+    "aider": Manners(
+        ChatStub,
+        stop="C-c",
+        has_profile=False,
+        has_shell=False,
+        troubles=("http:401",),
+        bullet="•",
+        **FURTHER,
+    ),
     "goose": Manners(ChatStub, stop="C-c", has_shell=False, troubles=("http:401",), **FURTHER),
-    "kimi_cli": Manners(ChatStub, bullet="•", **UNTOLD, **FURTHER),
+    "kimi_cli": Manners(
+        ChatStub, has_profile=False, troubles=("http:401", "limit"), bullet="•", **FURTHER
+    ),
 }
 
 
@@ -129,8 +138,11 @@ class Kind:
 
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
-ASK_NOTHING = {Kind("codex", "0.101.0"), Kind("aider", "0.86.2"), Kind("goose", "1.52.0")}
-"""They ask no questions, or only while they plan."""
+ASK_NOTHING = {
+    *(Kind("codex", "0.101.0"), Kind("aider", "0.86.2"), Kind("goose", "1.52.0")),
+    Kind("kimi_cli", "2.1.0"),
+}
+"""They ask no questions, or not while they plan nothing or may do anything."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
 DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]

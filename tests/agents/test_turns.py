@@ -9,7 +9,16 @@ import pytest
 from cli_agent_orchestrator.core.models import NewTerminal, TerminalStatus
 from cli_agent_orchestrator.errors import InputRefused, NotFound, StartError
 from cli_agent_orchestrator.terminals.launch import find_profile
-from tests.agents.driving import ASK_NOTHING, AT_WORK, FURTHER_KINDS, KINDS, NEWEST, PATIENCE, Ground, step
+from tests.agents.driving import (
+    ASK_NOTHING,
+    AT_WORK,
+    FURTHER_KINDS,
+    KINDS,
+    NEWEST,
+    PATIENCE,
+    Ground,
+    step,
+)
 from tests.stubs.script import numbered_lines
 
 pytestmark = [pytest.mark.agents, pytest.mark.tmux]
@@ -96,7 +105,8 @@ async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
         for turn, prompt in enumerate(prompts, start=1):
             message = f"{prompt} [[slow:{1 if turn < 4 else 0}]][[answer:number {turn}]]"
             await driven.take(turn, message)
-            assert await driven.last_answer() == f"number {turn}"
+            # Goose does not mark where a message of several lines ends.
+            assert (await driven.last_answer()).endswith(f"number {turn}")
             # One of them leaves a space behind a paste.
             assert [said.rstrip() for said in driven.stub.prompts[turn - 1 :]] == [message]
         explanation = driven.service.explain(driven.terminal.id)
@@ -171,7 +181,8 @@ async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> No
         await driven.reached(WAITING)
         await driven.answer(manners.allow if allow else "Enter")
         await driven.completes(1, told=ASKED)
-        assert await driven.last_answer() == "asked"
+        # Of an agent without tools the command is part of the answer.
+        assert (await driven.last_answer()).endswith("asked")
     made = [folder / "asked.txt" for folder in (ground.folder, ground.work)]
     assert any(path.exists() for path in made) is allow
 
@@ -191,6 +202,7 @@ async def test_a_failed_turn_is_an_error_and_the_next_one_works(ground: Ground) 
         if "limit" not in ground.kind.manners.troubles:
             # It tries again for minutes.
             begun = await driven.says("please [[limit]]")
+            await driven.started(2 * len(ground.kind.manners.troubles) + 1)
             refused = driven.stub.turns[-1]
             await asyncio.to_thread(
                 driven.stub.ledger.wait_for, lambda ledger: refused.refusals > 1, PATIENCE

@@ -11,10 +11,14 @@ from .server import Frame, Json, Reply, Stub, paced, text_of
 STAMP_PATTERN = r"\A<current_datetime>[^<]*</current_datetime>\n\n"
 # What Goose and Aider put behind the person's words.
 ADDED_PATTERN = (
-    r"(?s)\n<turn-context>(?:(?!<turn-context>).)*</turn-context>\Z|\n\n# \*SEARCH/REPLACE block\* .*"
+    r"(?s)\n<turn-context>(?:(?!<turn-context>).)*</turn-context>\Z"
+    r"|\n\n# \*SEARCH/REPLACE block\* .*"
 )
 # What is between messages of which the first one failed, for Goose and for Kimi.
-BETWEEN_PATTERN = r"(?s)\n<turn-context>.*?</turn-context>\n|(?<=\[\[http:401\]\])\n\n"
+BETWEEN_PATTERN = (
+    r"(?s)\n<turn-context>.*?</turn-context>\n"
+    r"|(?:(?<=\[\[http:401\]\])|(?<=\[\[limit\]\]))\n\n"
+)
 REFUSALS = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),
@@ -113,7 +117,8 @@ class ChatStub(Stub):
             case Run(command) if not request.tools:
                 yield {"content": _proposal(command)}
             case Run(command):
-                name, arguments = "bash", {"command": command, "description": "Run a command"}
+                name = "bash"
+                arguments: Json = {"command": command, "description": "Run a command"}
                 shells = SHELLS & request.tools.keys()
                 if "run_commands" in shells:
                     arguments = {"commands": [command]}
