@@ -94,7 +94,6 @@ class Manners:
 
 
 FURTHER: Any = {"allow": "Enter", "asks": "run:touch asked.txt", "lines": 300}
-UNTOLD: Any = {"has_profile": False, "troubles": ("http:401",)}
 MANNERS = {
     # Older versions of Codex do not hear Esc while they stream.
     "codex": Manners(OpenAIStub, allow="y", stop="C-c"),
@@ -111,9 +110,19 @@ MANNERS = {
     ),
     "pi": Manners(ChatStub, has_questions=False, troubles=("http:401",), **FURTHER),
     "kilo": Manners(ChatStub, stops_after="esc again", troubles=("http:400",), **FURTHER),
-    "aider": Manners(ChatStub, stop="C-c", has_shell=False, bullet="•", **UNTOLD, **FURTHER),
+    "aider": Manners(
+        ChatStub,
+        stop="C-c",
+        has_profile=False,
+        has_shell=False,
+        troubles=("http:401",),
+        bullet="•",
+        **FURTHER,
+    ),
     "goose": Manners(ChatStub, stop="C-c", has_shell=False, troubles=("http:401",), **FURTHER),
-    "kimi_cli": Manners(ChatStub, bullet="•", **UNTOLD, **FURTHER),
+    "kimi_cli": Manners(
+        ChatStub, has_profile=False, troubles=("http:401", "limit"), bullet="•", **FURTHER
+    ),
 }
 
 
@@ -138,8 +147,11 @@ class Kind:
 
 BREAKS_LETTERS = {Kind("claude_code", "2.1.105")}
 """It reads a long paste in pieces, and what is no ASCII may break where two of them meet."""
-ASK_NOTHING = {Kind("codex", "0.101.0"), Kind("aider", "0.86.2"), Kind("goose", "1.52.0")}
-"""They ask no questions, or only while they plan."""
+ASK_NOTHING = {
+    *(Kind("codex", "0.101.0"), Kind("aider", "0.86.2"), Kind("goose", "1.52.0")),
+    Kind("kimi_cli", "2.1.0"),
+}
+"""They ask no questions, or not while they plan nothing or may do anything."""
 KINDS = [Kind(agent.name, version) for agent in AGENTS.values() for version in agent.versions]
 NEWEST = [Kind(agent.name, agent.versions[0]) for agent in AGENTS.values()]
 DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]

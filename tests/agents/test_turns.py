@@ -94,7 +94,8 @@ async def test_turns_are_told_and_answers_read_back(ground: Ground) -> None:
         for turn, prompt in enumerate(prompts, start=1):
             message = f"{prompt} [[slow:{1 if turn < 4 else 0}]][[answer:number {turn}]]"
             await driven.take(turn, message)
-            assert await driven.last_answer() == f"number {turn}"
+            # Goose does not mark where a message of several lines ends.
+            assert (await driven.last_answer()).endswith(f"number {turn}")
             # One of them leaves a space behind a paste.
             assert [said.rstrip() for said in driven.stub.prompts[turn - 1 :]] == [message]
         explanation = driven.service.explain(driven.terminal.id)
@@ -164,7 +165,8 @@ async def test_what_an_agent_asks_is_waited_for(ground: Ground, what: str) -> No
         await driven.reached(WAITING)
         await driven.answer(manners.allow if allow else "Enter")
         await driven.completes(1, told=ASKED)
-        assert await driven.last_answer() == "asked"
+        # Of an agent without tools the command is part of the answer.
+        assert (await driven.last_answer()).endswith("asked")
     made = [folder / "asked.txt" for folder in (ground.folder, ground.work)]
     assert any(path.exists() for path in made) is allow
 

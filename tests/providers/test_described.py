@@ -263,3 +263,13 @@ def test_the_example_of_the_documentation_is_read() -> None:
     agent = make_provider("youragent", decode(example.encode(), "the example"), Path("/"))
     assert agent.detect_status("● Done.\n────\n❯\n ◎ Working\n") is PROCESSING
     assert agent.last_answer(" > Fix it\n● Done.\n  All.\n────\n❯\n") == "Done.\nAll."
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_untried_example_is_read_and_promises_nothing(file: Path) -> None:
+    agent = load(file)
+    assert agent.tested_versions == ()
+    assert agent.by_rest

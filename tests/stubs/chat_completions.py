@@ -15,7 +15,10 @@ ADDED_PATTERN = (
     r"|\n\n# \*SEARCH/REPLACE block\* .*"
 )
 # What is between messages of which the first one failed, for Goose and for Kimi.
-BETWEEN_PATTERN = r"(?s)\n<turn-context>.*?</turn-context>\n|(?<=\[\[http:401\]\])\n\n"
+BETWEEN_PATTERN = (
+    r"(?s)\n<turn-context>.*?</turn-context>\n"
+    r"|(?:(?<=\[\[http:401\]\])|(?<=\[\[limit\]\]))\n\n"
+)
 REFUSALS = {
     400: ("invalid_request_error", "The request is not valid."),
     401: ("invalid_request_error", "Incorrect API key provided."),

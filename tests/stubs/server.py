@@ -225,7 +225,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_turn(self, request: Request) -> None:
         turn = self.stub.ledger.record(request, self.stub.responder)
-        steps = turn.script.part(request.outputs)
+        # An agent without tools reads commands from the answer.
+        steps = turn.script.part(request.outputs) if request.tools else turn.script.steps
         for place, step in enumerate(steps):
             if isinstance(step, Limit) or (isinstance(step, Refuse) and _refuses(step, turn)):
                 self._wait_through(steps[:place])
@@ -237,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             whole = self._send_steps(request, steps)
         except ConnectionError:
             whole = False
-        calls_tool = any(isinstance(step, TOOL_CALLS) for step in steps)
+        calls_tool = bool(request.tools) and any(isinstance(step, TOOL_CALLS) for step in steps)
         self.stub.ledger.sent(turn, self.handed_over, final=whole and not calls_tool)
 
     def _send_steps(self, request: Request, steps: tuple[Step, ...]) -> bool:
