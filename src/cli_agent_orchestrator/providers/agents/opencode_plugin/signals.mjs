@@ -50,6 +50,7 @@ export const Signals = async () => {
     "session.created": ({ info }) => info.parentID && helpers.add(info.id),
     "message.updated": ({ info }) => speakers.set(info.id, info.role),
     "message.part.updated": ({ part }) => notePart(part),
+    "message.part.removed": ({ partID }) => said.delete(partID),
     "session.status": ({ status }) => changeStatus(status),
     "session.error": ({ error }) => {
       trouble = { name: error?.name ?? "", message: error?.data?.message ?? "" }
