@@ -13,7 +13,7 @@ from cli_agent_orchestrator.settings.values import read_role_providers, read_wor
     ("word", "name"),
     [
         ("claude", "claude_code"),
-        ("q", "q_cli"),
+        ("qw", "qwen_code"),
         ("Claude-Code", "claude_code"),
         (" cod ", "codex"),
         ("codex", "codex"),
