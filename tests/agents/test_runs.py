@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.agents.driving import NEWEST, Kind, step
+from tests.agents.driving import NEWEST, START_SECONDS, Kind, step
 from tests.agents.setups import agent_environment
 from tests.agents.team import Team
 from tests.e2e.conftest import Machine
@@ -51,6 +51,7 @@ def prepare(machine: Machine, stubs: dict[Kind, str]) -> None:
         home = machine.home / "home"
         machine.env |= agent_environment(kind.agent, kind.version, url, home, machine.work)
     machine.env |= {"MIN_REVIEW_CYCLES_BEFORE_APPROVAL": "1", "RESPONSE_TIMEOUT": "120"}
+    machine.env |= {"CAO_START_SECONDS": START_SECONDS}
 
 
 @step("whole run", NEWEST)
@@ -66,6 +67,8 @@ def test_a_failing_test_becomes_a_proven_pass_in_a_work_tree(
         prepare(machine, {kind: stub.url})
         before = project.state()
         with machine.server(), running(machine, *words) as run:
+            # OpenCode takes minutes for its first start, which installs packages.
+            run.until(lambda event: event["type"] == "run_ended")
             assert run.end() == 0, (run.errors, run.events[-8:])
     assert team.roles == FIVE_TURNS
     proof = [one["detail"] for one in run.told("check_ended") if one["gate"] == "proof"]
