@@ -38,11 +38,11 @@ KNOWN = {
 
 # Rows that show by themselves that an agent works, or asks.
 MARKS = {
-    "codex": r"s • esc to interrupt|^• Exploring|^ {0,2}› \d\. |^  .*\b[Ee]nter (to )?(con|sub)",
-    "claude_code": r"^[·✢✳✶✻✽*] .*(…|Retr|Wait)|esc to interr|\d shell|❯ \d\. |Esc to |Enter to ",
+    "codex": r"s • esc to inter|^• Exploring|^ {0,2}› \d\. |^ .*([Ee]nter (to )?[cs]|\besc )|^ q ",
+    "claude_code": r"^[·✢✳✶✻✽*] .*(…|Retr|Wait)|esc to int|\d shell|❯ \d\. |Esc |Enter to |pts?: ",
     "gemini_cli": r"^ [⠁-⣿] |● \d\. |Enter to ",
-    "copilot_cli": r"^ [○◎◉●] Working|❯ \d\. |enter (to|accept)",
-    "opencode": r"^ +[⬝■]{4,} |enter (submit|confirm)",
+    "copilot_cli": r"^ [○◎◉●] Working|❯ \d\. |enter (to|accept)|esc \w",
+    "opencode": r"^ +[⬝■]{4,} |enter (submit|confirm)|esc exit",
 }
 # The first row of an input box, up to what is typed.
 BOXES = {
@@ -152,7 +152,7 @@ ROWS = (
 BORDERS = ("━┃┏┓┗┛", "═║╔╗╚╝", "-|++++", "─│┌┐└┘", "      ")
 COLOR = r"\x1b\[[\d;:]*m"
 DIM = r"(\x1b\[(?:\d+;)*0?);?2m"
-SIGN = rf"^((?:{COLOR}| ){{0,5}})[^\w\s⏸⏵\x1b]"
+SIGN = rf"^((?:{COLOR}| ){{0,5}})[^\w\s⏸⏵←↑\x1b]"
 WORD = rf"{COLOR}|(?<!\d)[^\W\d_]+"
 
 
@@ -210,16 +210,17 @@ def scrolled(screen: Drawing, random: Random) -> Drawing:
 
 
 def mark_redrawn(screen: Drawing, random: Random) -> Drawing:
-    """Draw a mark with another sign, or in other words; one of them stays."""
+    """Draw marks with another sign, or in other words; with neither as before it is no mark."""
     sign, other_words = random.choice("◍⟳✤⧗"), in_other_words(random)
     by_sign = random.random() < 0.5
 
-    def change(text: str) -> str:
+    def change(text: str, kind: str) -> tuple[str, str]:
         if by_sign or (screen.true == {PROCESSING} and not re.match(SIGN, text)):
-            return re.sub(SIGN, rf"\1{sign}", text)
-        return other_words(text)
+            return re.sub(SIGN, rf"\1{sign}", text), kind
+        return other_words(text), kind if re.match(SIGN, text) else HINT
 
-    return screen.edit(change, MARK)
+    rows = (change(*row) if row[1] == MARK else row for row in screen.rows)
+    return replace(screen, rows=tuple(rows))
 
 
 def title(screen: Drawing, random: Random) -> Drawing:

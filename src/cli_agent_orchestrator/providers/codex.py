@@ -85,13 +85,17 @@ SHELL_FOOTER_PATTERN = r"\b(?:Bash|Shell) mode\b"
 #   ? for shortcuts        100% context left        gpt-5.1-codex default · 100% left · /home/me
 FOOTER_PATTERN = r"\? for shortcuts|\d% (?:context )?left\b"
 #   gpt-5.1-codex default · /home/me        Press enter to insert or esc to close
-COMPOSER_ROW_PATTERN = r"^\s+\S.* · (?:~|/[^\s/]+/)|\benter (?:to )?insert\b"
+KNOWN_FOOTER_PATTERN = (
+    rf"{FOOTER_PATTERN}|^\s+\S.* · (?:~|/[^\s/]+/)|^ +(?:Press )?enter (?:to )?insert\b"
+)
 # │ >_ OpenAI Codex (v0.125.0)        │
 BANNER_PATTERN = r"^[│ ]*(?:>_ )?OpenAI Codex\b"
 #   └ Read slow.fifo        ↳ queued message
 DETAIL_PATTERN = r"^\s+[└↳]|^ {4}"
 # › 1. Yes, proceed (y)        > 1. Sign in with ChatGPT
 OPTION_PATTERN = r"^ {0,2}[›>] \d+\. \S"
+# › Fix the failing test        and no option of a list, such as: › [x] Use theme colors
+COMPOSER_PATTERN = r"^›(?!\S| \[[ x]\] )"
 #   2. No, and tell Codex what to do differently (esc)
 OTHER_OPTION_PATTERN = r"^ {2,4}\d+\. \S"
 #   Press enter to confirm or esc to cancel        enter continue · esc quit
@@ -284,7 +288,7 @@ def marked_option(lines: Sequence[str]) -> int | None:
 def may_be_question(lines: Sequence[str], composer: int) -> bool:
     """May what looks like a message in the composer be a question whose hint is not known?"""
     below = lines[composer + 1 :]
-    known = any(map(is_known_footer, below))
+    known = rows_like(KNOWN_FOOTER_PATTERN, below)
     return not known and (len(blocks(lines[composer:])) > 2 or marked_option(lines) is not None)
 
 
@@ -299,7 +303,7 @@ def composer_row(lines: Sequence[str]) -> int | None:
     Without a footer below it, `› text` is a message that was sent.
     """
     for row, line in reversed(list(enumerate(lines))):
-        if line == "›" or line.startswith("› "):
+        if find(COMPOSER_PATTERN, line):
             return row if line == "›" or footer_row(lines, row) < len(lines) else None
         if line.startswith(SHELL_MARK) and find(SHELL_FOOTER_PATTERN, lines[-1]):
             return row
@@ -334,12 +338,8 @@ def footer_row(lines: Sequence[str], composer: int) -> int:
     below = range(composer + 1, len(lines))
     starts = [row for row in below if not lines[row - 1]]
     if starts:
-        return next((row for row in starts if is_known_footer(lines[row])), starts[-1])
+        return next((row for row in starts if find(KNOWN_FOOTER_PATTERN, lines[row])), starts[-1])
     return next((row for row in below if find(FOOTER_PATTERN, lines[row])), len(lines))
-
-
-def is_known_footer(row: str) -> bool:
-    return bool(find(FOOTER_PATTERN, row) or find(COMPOSER_ROW_PATTERN, row))
 
 
 STARTUP_QUESTIONS = (
