@@ -82,10 +82,6 @@ def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
         assert drawn(OPENED, began, turn("tester", 3))[0].startswith("▶ Round 3   total")
 
 
-def test_rounds_that_a_person_changes_are_known() -> None:
-    changed = SettingChanged(NOON, "MAX_ROUNDS", "12", "8")
-    other = SettingChanged(NOON, "MAX_FEEDBACK_LINES", "9", "30")
-    assert picture_of(OPENED, BEGAN, changed, other).max_rounds == 12
 
 
 @pytest.mark.parametrize(
@@ -255,35 +251,12 @@ def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
     assert widest not in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest)))
 
 
-def test_a_question_says_for_how_long_and_how_to_answer() -> None:
-    chosen = ServerChosen(NOON, "http://localhost:1", "named", named=True)
-    rows = drawn(OPENED, chosen, BEGAN, turn("programmer"), ASKS_WHAT)
-    assert rows[rows.index("  ! asks you, 0:50: Go on?") + 1] == (
-        "  CAO_API=http://localhost:1 cao attach x"
-    )
-    assert rows[-1] == "  cao send k3f9 TEXT · cao pause k3f9"
 
 
-def test_a_pause_says_how_to_lift_it() -> None:
-    rows = drawn(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
-    assert "  ! paused for 0:05" in rows
-    assert rows[-1] == "  cao send k3f9 TEXT · cao resume k3f9"
 
 
-def test_keys_stand_in_the_place_of_the_commands() -> None:
-    rows = drawn(OPENED, BEGAN, turn("analyst_review"), keys=Keys())
-    assert rows[-1] == "  a attach · h hint · p pause · s skip"
-    rows = drawn(OPENED, BEGAN, turn("tester"), PauseAsked(NOON + 65), keys=Keys())
-    assert rows[-2:] == ["  ! pauses after this turn", "  a attach · h hint · p resume"]
-    assert drawn(OPENED, BEGAN, keys=Keys())[-1] == "    tester             codex        ready"
 
 
-def test_the_command_that_was_asked_for_is_shown_while_its_agent_works() -> None:
-    command = "  ! in another terminal: cao attach k3f9/tester"
-    assert command in drawn(OPENED, BEGAN, turn("tester"), keys=Keys(attach_to="tester"))
-    for happened in ([turn("analyst")], []):
-        rows = drawn(OPENED, BEGAN, *happened, keys=Keys(attach_to="tester"))
-        assert "another terminal" not in "".join(rows)
 
 
 def test_where_it_is_narrow_commands_are_whole_in_rows_of_their_own() -> None:

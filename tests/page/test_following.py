@@ -151,24 +151,8 @@ async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
         assert "another one" in written(page)
 
 
-def save_state(rig: Rig) -> Path:
-    """Save what a run is resumed from."""
-    state = {"version": STATE_VERSION, "final_status": "RUNNING"}
-    rig.folder.replace(STATE_NAME, codec.encode(state))
-    return rig.folder.path / STATE_NAME
 
 
-async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
-    rig.record = replace(rig.record, started=SystemClock().now())
-    save_state(rig)
-    with ExitStack() as alive:
-        alive.enter_context(rig.folder.locked())
-        rig.happen(*BEGAN)
-        async with looking(context_of(rig)) as tab:
-            await tab.says("running")
-            alive.close()
-            page = await tab.says("interrupted")
-    assert holder_of(page, f"run-{RUN}") == "needs-rows"
 
 
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
@@ -284,15 +268,6 @@ async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig
             await tab.until(lambda page: "of the first" not in written(page))
 
 
-async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
-    rig.happen(*BEGAN, *DONE)
-    turns_folder(rig.folder).make()
-    turns_folder(rig.folder).create("001-analyst.txt", b"the last words")
-    async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
-        page = await tab.first()
-    check_page(page)
-    assert "This agent has ended." in written(page)
-    assert part_of(page, "line-0").written == "the last words"
 
 
 async def test_the_page_that_starts_a_run_offers_what_can_be_used(rig: Rig) -> None:

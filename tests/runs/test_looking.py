@@ -216,24 +216,3 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
     assert rig.work.snapshots.read(kept.tree, "new.py", 99) == b"cheated\n"
 
 
-def test_numbers_of_a_person_who_went_back_are_not_taken_again(rig: Rig) -> None:
-    rig.rules = replace(rig.rules, readonly_roles="restore")
-    state = rig.begin()
-    assert rig.work.snapshots is not None
-    # As `cao undo` keeps the present state, with a number after all that was begun.
-    rig.server.answer = lambda asked: None if asked.role == "tester" else agree(asked)
-    with pytest.raises(NoResponseFile):
-        rig.run(state)
-    saved = rig.saved()
-    assert saved.progress.in_flight is not None
-    number = saved.progress.in_flight.sequence + 1
-    rig.work.snapshots.take(number, "before restore")
-    rig.work = work_of(rig.folder)
-    # The agent is done in the end.
-    (rig.folder / "a.py").write_text("cheated\n", encoding="utf-8")
-    response_path(rig.server.asked[-1].message).write_text(PASS, encoding="utf-8")
-    rig.run(saved)
-    assert rig.work.snapshots is not None
-    labels = {one.sequence: one.label for one in rig.work.snapshots.all()}
-    assert labels[number] == "before restore"
-    assert labels[number + 1] == "tester, put back"

@@ -272,13 +272,6 @@ class TestSteer:
             told = hasty.post(f"/runs/{RUN}/pause")
         assert (told.status_code, told.json()["heard"]) == (202, False)
 
-    def test_an_ended_run_says_how_it_ended(self, rig: Rig, http: httpx.Client) -> None:
-        rig.happen(*EVENTS)
-        for do in ("pause", "resume", "answer"):
-            told = http.post(f"/runs/{RUN}/{do}", json={"text": "x"})
-            assert told.status_code == 409
-            assert "has ended with PASS" in told.json()["detail"]
-        assert rig.folder.status(CONTROL_FILE) is None
 
     def test_a_killed_run_is_resumed_as_a_process_of_its_own(
         self, rig: Rig, http: httpx.Client
