@@ -150,28 +150,6 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
-def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project: Project) -> None:
-    tells = json.dumps(["sh", "-c", 'echo "$CAO_RUN_INDEX" > "../$CAO_RUN_INDEX.told"'])
-    prepare(machine, script(rule("analyst", run=f"[{tells}]"), ASKS, WRITES))
-    show = 'seen=echo "number $CAO_RUN_INDEX in $PWD"'
-    words = ("task.md", "--worktree", "--gate", show)
-    with running(machine, *words) as first, running(machine, *words) as second:
-        for run in (first, second):
-            run.until(at("waiting_for_person", "programmer"))
-        listed = runs_of(machine)
-        assert [one["status"] for one in listed] == ["running", "running"]
-        assert {one["project"] for one in listed} == {str(machine.work)}
-        logs = [path.read_text() for path in (machine.home / "state").glob("runs/*/gates/*.log")]
-        numbers = sorted(text.split()[1] for text in logs)
-        assert numbers == ["0", "1"]
-        told = (machine.home / "state/worktrees").glob("*.told")
-        assert sorted(path.name for path in told) == ["0.told", "1.told"]
-        for one in listed:
-            refused = machine.cao("apply", one["id"], code=2)
-            assert "is at work" in refused.stderr
-            pane = machine.panes()[one["terminals"]["programmer"]]
-            machine.tmux("send-keys", "-t", pane, "1")
-        assert first.end() == second.end() == 0, first.errors + second.errors
 
 
 def test_a_run_that_was_killed_is_resumed_in_its_work_tree(
@@ -318,15 +296,3 @@ def test_if_the_setup_fails_no_agent_is_started_and_nothing_is_left(
     assert project.git("branch", "--list", "cao/*") == ""
 
 
-def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
-    machine: Machine, project: Project
-) -> None:
-    words = ("--wd", str(machine.work / "src"), str(machine.work / "task.md"))
-    machine.cao("run", "--worktree", *words, code=0)
-    assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
-    machine.cao("undo", "--to", "0", "--yes", code=0)
-    assert not (tree_of(machine) / "src/new.txt").exists()
-    machine.cao("apply", code=0)
-    assert (machine.work / "src/new.txt").read_text() == "new\n"
-    applied = machine.cao("undo", "--yes", code=2)
-    assert f"git -C {machine.work} revert " in applied.stderr

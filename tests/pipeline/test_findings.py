@@ -322,17 +322,6 @@ def test_an_answer_is_read_however_it_is_decorated(line: str, answer: str) -> No
     assert read_line(line) == {"F1": answer}
 
 
-@pytest.mark.parametrize(
-    ("line", "ids"),
-    [
-        ("F1, F2 fixed", ("F1", "F2")),
-        ("- **F1**, **F2** and **F9999**: fixed", ("F1", "F2", "F9999")),
-        ("F1/F2 & F3 fixed", ("F1", "F2", "F3")),
-        ("F1, F1 fixed", ("F1",)),
-    ],
-)
-def test_several_findings_may_be_answered_at_once(line: str, ids: tuple[str, ...]) -> None:
-    assert read_line(line) == dict.fromkeys(ids, "fixed")
 
 
 @pytest.mark.parametrize(

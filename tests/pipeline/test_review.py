@@ -137,20 +137,6 @@ def test_a_copy_of_the_reviewed_text_is_no_evidence(label: str, before: str) -> 
     assert ("artifacts" in str(verdict)) == (before == "fine")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "REVIEW_RESULT: APPROVED",
-        "REVIEW_RESULT : Approved.",
-        "**REVIEW_RESULT**: **APPROVED**",
-        "* **REVIEW_RESULT:** APPROVED ✅",
-        "\tREVIEW_RESULT: APPROVED (see the notes)",
-        "REVIEW_RESULT: APPROVED - nothing open, no issues",
-    ],
-)
-def test_an_approval_is_read_in_every_dress(line: str) -> None:
-    assert answer(line) is True
-    assert answer(f"REVIEW_RESULT: REVISE\r\n{line}\r\nbye\r\n") is True
 
 
 @pytest.mark.parametrize(
