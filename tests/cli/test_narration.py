@@ -17,7 +17,6 @@ from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
-    AskDeclined,
     CheckBegan,
     CheckEnded,
     EventKind,

@@ -25,8 +25,6 @@ from cli_agent_orchestrator.events import (
     RunEnded,
     RunEvent,
     RunOpened,
-    ServerChosen,
-    SettingChanged,
     Unpaused,
     Warned,
 )
@@ -80,8 +78,6 @@ def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
     for most in (0, 2):
         began = structs.replace(BEGAN, max_rounds=most)
         assert drawn(OPENED, began, turn("tester", 3))[0].startswith("▶ Round 3   total")
-
-
 
 
 @pytest.mark.parametrize(
@@ -228,18 +224,6 @@ def test_what_is_over_has_none(happened: list[RunEvent], row: str) -> None:
     assert row not in drawn(OPENED, BEGAN, *happened)
 
 
-def test_a_reason_has_the_width_there_is_and_the_room_it_takes_when_that_becomes_usual() -> None:
-    why = "word " * 60
-    sent_back = ended("analyst_review", "sent_back", "REVISE", why)
-    run: list[RunEvent] = [OPENED, BEGAN, turn("analyst_review")]
-    run += [structs.replace(sent_back, sequence=number) for number in range(5)]
-    wide = Canvas(200, 28, NOON)
-    reasons = [row for row in drawn(*run, on=wide) if "REVISE" in row]
-    assert {cell_len(row) for row in reasons} == {199}
-    usual = [row for row in drawn(*run, on=replace(wide, width=80)) if "REVISE" in row]
-    assert (len(reasons), len(usual)) == (2, 5)
-
-
 def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
     assert drawn(*a_whole_run(), on=replace(ROOMY, width=40))[1:4] == [
         "  ▶ analyst            working    1:00",
@@ -249,14 +233,6 @@ def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
     widest = "  ✗ analyst_review     claude_code  sent back  1:15"
     assert widest in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest) + 1))
     assert widest not in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest)))
-
-
-
-
-
-
-
-
 
 
 def test_where_it_is_narrow_commands_are_whole_in_rows_of_their_own() -> None:

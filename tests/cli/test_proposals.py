@@ -121,13 +121,3 @@ def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
     *_, only = propose({}, {"codex": codex})
     assert only.value == "codex"
     assert "PROVIDER" not in {one.name for one in propose({}, {})}
-
-
-def test_the_reason_names_the_files_that_speak_for_a_command() -> None:
-    for files, reason in (
-        ({"pytest.ini": "", "uv.lock": ""}, "pytest.ini is there, and uv.lock is there"),
-        ({"test_a.py": UNITTEST}, "test_a.py imports unittest, and nothing speaks of pytest"),
-        ({"test_a.py": "def test_it():\n"}, "test_a.py is for pytest"),
-        ({"setup.cfg": "[tool:pytest]"}, "setup.cfg speaks of pytest"),
-    ):
-        assert reason_of(files) == reason

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,12 @@ from cli_agent_orchestrator.cli.report import report
 from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.events import CheckEnded, RunEnded
+from cli_agent_orchestrator.events import RunEnded
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, encode_state
-from cli_agent_orchestrator.proof.verdict import ProofWords
-from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
-from cli_agent_orchestrator.runs.recorder import EventLog, Recorder
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import (
-    SNAPSHOTS_FOLDER,
-    STATE_NAME,
     cast_name,
     replay_folder,
     run_folder,
@@ -30,10 +26,9 @@ from cli_agent_orchestrator.settings.layout import (
 )
 from tests.pipeline.samples import FAIL
 from tests.runs.fakes import Asked, Rig, agree
-from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
+from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in
 from tests.runs.test_details import turn
 from tests.show.reading import Elements
-from tests.work.projects import write
 
 NEWER = "20261116-084037-m4t7"
 TOKEN = "ghp_" + "a1B2" * 9
@@ -168,7 +163,6 @@ class TestPage:
                 assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
 
-
 class TestChoice:
     """Which run is meant."""
 
@@ -197,14 +191,6 @@ class TestChoice:
         assert isinstance(printed("--wd", ".").exception, UsageError)
         keep_record(rig, RunStatus.PASS, NEWER)
         assert isinstance(printed().exception, UsageError)
-
-
-
-
-class TestWork:
-    """Who changed what, and what was proven."""
-
-
 
 
 class TestForms:

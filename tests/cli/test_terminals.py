@@ -340,10 +340,6 @@ class TestForeign:
         shell.env["CAO_TOKEN"] = None
         return shell
 
-
-
-
-
     def test_all_ends_nobody_of_whom_it_is_not_told_where_he_works(
         self, guest: Shell, theirs: ThirdParty
     ) -> None:

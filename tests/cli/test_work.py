@@ -135,8 +135,6 @@ def test_undo_shows_what_it_does_and_how_to_undo_it(project: Path) -> None:
     assert last == "Nothing to do: all else is as it was at 1 (programmer)."
 
 
-
-
 def test_nothing_is_done_without_a_yes(project: Path) -> None:
     with pytest.raises(UsageError, match="add --yes"):
         invoke(undo)
@@ -152,8 +150,6 @@ def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click
     assert "new.txt" in invoke(command, *(("--yes",) if command is undo else ())).stdout
     with pytest.raises(RunError, match=f"the run {OTHER} has no snapshots"):
         invoke(command, OTHER)
-
-
 
 
 def test_of_a_turn_it_is_said_that_there_are_several_or_that_nothing_changed(project: Path) -> None:

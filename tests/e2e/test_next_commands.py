@@ -129,10 +129,6 @@ def test_a_run_that_failed_goes_on_with_the_next_round(machine: Machine, project
     assert (machine.work / "new.txt").exists()
 
 
-
-
-
-
 def test_an_unfinished_run_of_the_project_is_named(machine: Machine, project: Project) -> None:
     prepare(machine, script(ASKS, WRITES))
     interrupted(machine, "--worktree")
@@ -166,8 +162,6 @@ def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
     assert ["resume", name] in commands_in(stopped.stderr)
     done = machine.cao("resume", name, code=1)
     assert "FAIL after 4 rounds" in done.stdout
-
-
 
 
 class TestKilledBeforeItsFirstTurn:

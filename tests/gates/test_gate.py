@@ -18,7 +18,6 @@ from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.gates.checking import (
     LOG_HEAD,
     LOG_TAIL,
-    Bounded,
     GatePlace,
     GateRunner,
     unreadable,
@@ -206,10 +205,6 @@ def test_a_stop_kills_it(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         gate.run_command("touch never", place)
     assert not (tmp_path / "never").exists()
-
-
-
-
 
 
 @pytest.mark.parametrize("command", ["'unclosed", "if true; then", "(exit 0", "echo ok; )"])

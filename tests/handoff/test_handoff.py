@@ -134,7 +134,6 @@ class TestReactingToEvents:
 
 
 class TestIncompleteFiles:
-
     def test_a_file_that_is_written_while_it_is_read_is_read_again(
         self, stage: Stage, tmp_path: Path
     ) -> None:
@@ -154,7 +153,6 @@ class TestIncompleteFiles:
         stage.status(1, COMPLETED)
         stage.file(1, "first")
         assert stage.wait() == "the second version"
-
 
     def test_a_mended_file_is_told_of(self, stage: Stage) -> None:
         stage.mailbox.at(1, lambda: stage.path.write_bytes(b"caf\xe9"))
@@ -262,7 +260,6 @@ class TestServerAway:
         back = [event for event in stage.events if event.status is PROCESSING][1]
         assert 65 <= back.at - stage.events[0].at <= 75
 
-
     def test_the_last_output_is_asked_for_again_and_mended(self, lenient: Stage) -> None:
         lenient.agents.output_refusals = [AWAY, AWAY]
         lenient.agents.output = "half \ud83d"
@@ -275,7 +272,6 @@ class TestServerAway:
 
 
 class TestStopping:
-
     def test_a_stop_ends_the_attempts_to_send(self, stage: Stage) -> None:
         stage.agents.refusals = [AWAY] * 1000
         stage.mailbox.at(3, stage.handoff.stop)

@@ -71,7 +71,6 @@ class TestReminders:
         assert stage.told(EventKind.WARNING)[0].startswith("the agent was not seen at work")
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
 
-
     @pytest.mark.parametrize("certain", [True, False], ids=["reminded", "asked again"])
     def test_the_folder_of_its_file_is_there_though_somebody_removed_it(
         self, stage: Stage, certain: bool
@@ -95,7 +94,6 @@ class TestReminders:
 
 
 class TestResuming:
-
     @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE])
     def test_a_reply_archived_before_the_crash_is_found(self, stage: Stage, sent: Sent) -> None:
         stage.files.archive_text(stage.role, 2, "archived, not saved")
@@ -123,7 +121,6 @@ class TestResuming:
         assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
         stale = stage.files.kept.path / "002-analyst-stale.md"
         assert stale.read_text() == "of an earlier turn"
-
 
     def test_a_prompt_of_which_even_the_server_does_not_know_is_asked_again_whole(
         self, stage: Stage
@@ -163,7 +160,6 @@ class TestAFailedTurn:
         with pytest.raises(TurnFailed, match="--replace-terminals"):
             stage.send(Envelope("turn-1", 2, sent=Sent.FAILED))
         assert stage.elapsed < RULES.idle_grace
-
 
     def test_one_that_rests_without_a_reply_after_all_is_not_just_reminded(
         self, tmp_path: Path

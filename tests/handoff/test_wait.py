@@ -67,8 +67,6 @@ def test_a_question_at_the_last_moment_is_no_timeout() -> None:
     assert isinstance(action, KeepWaiting)
 
 
-
-
 @pytest.mark.parametrize(
     ("seen", "by"),
     [
@@ -86,8 +84,6 @@ def test_looking_without_a_pause_is_not_possible() -> None:
     action = after((10, PROCESSING), rules=replace(RULES, poll_seconds=0))[1]
     assert isinstance(action, KeepWaiting)
     assert action.by > 10
-
-
 
 
 def test_a_question_goes_on_while_the_server_is_silent() -> None:

@@ -322,8 +322,6 @@ def test_an_answer_is_read_however_it_is_decorated(line: str, answer: str) -> No
     assert read_line(line) == {"F1": answer}
 
 
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -227,8 +227,6 @@ def test_a_round_or_cycle_beyond_the_limit_is_finished_first() -> None:
     assert next_step(state) == Turn("programmer", 1, 1)
 
 
-
-
 def test_an_approval_waits_for_the_answers_to_blocking_findings() -> None:
     state = reply(new_state(), "an analysis")
     state = reply(state, review("REVISE", "F1 blocking a.py:3 It leaks."))

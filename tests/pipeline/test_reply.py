@@ -3,14 +3,11 @@
 import pytest
 
 from cli_agent_orchestrator.pipeline.reply import (
-    clean_text,
     find_label,
     has_label,
     split_lines,
     unfenced,
 )
-
-
 
 
 @pytest.mark.parametrize(

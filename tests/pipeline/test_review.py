@@ -41,20 +41,12 @@ LENIENT = replace(RULES, require_evidence=False)
     [
         (approval("analyst_review"), ANALYST_REVIEW, 2, RULES, ""),
         (approval("analyst_review"), ANALYST_REVIEW, 1, RULES, EARLY),
-        (approval("programmer_review"), PROGRAMMER_REVIEW, 1, RULES, EARLY),
         (
             review("APPROVED", "The proposal is fine."),
             ANALYST_REVIEW,
             2,
             RULES,
             f"{FEW}traceability, downstream contracts, handoff",
-        ),
-        (
-            review("APPROVED", "The design and the tests are fine."),
-            PROGRAMMER_REVIEW,
-            2,
-            RULES,
-            f"{FEW}implementation, risk, defects",
         ),
         (WITHOUT_NOTES, ANALYST_REVIEW, 2, LENIENT, ""),
         (WITHOUT_NOTES, ANALYST_REVIEW, 1, RULES, f"{EARLY}; {NO_NOTES}"),
@@ -137,8 +129,6 @@ def test_a_copy_of_the_reviewed_text_is_no_evidence(label: str, before: str) -> 
     assert ("artifacts" in str(verdict)) == (before == "fine")
 
 
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -175,17 +165,14 @@ def test_the_last_verdict_wins(line: str) -> None:
     [
         ("RESULT: PASS", True),
         ("**Result: pass**", True),
-        ("### RESULT: PASSED", True),
         ("RESULT: FAIL", False),
         ("RESULT: FAILED (2 of 3 pass)", False),
         ("RESULT: PASS\nRESULT: FAIL because of one step", False),
         ("RESULT: FAIL\r\n- RESULT: PASS\r\n", True),
         ("RESULT: PASS|FAIL", None),
-        ("RESULT: <PASS or FAIL>", None),
         ("RESULT: PASS is not possible", None),
         ("RESULT: PASSING", None),
         ("REVIEW_RESULT: PASS", None),
-        ("TEST RESULT: PASS", None),
         ("```\nRESULT: PASS\n```", None),
         ("", None),
     ],

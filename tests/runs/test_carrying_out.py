@@ -132,8 +132,6 @@ def passed(proof: ProofWords | None) -> RunState:
     return replace(state, final_status=FinalStatus.PASS, progress=progress)
 
 
-
-
 def test_the_end_of_a_run_names_the_command_that_its_error_has() -> None:
     late = HandoffTimeout("it took too long", to_resume="cao resume k3f9")
     assert str(late) == "it took too long"

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (
     FilesChanged,
     HandoffEvent,
@@ -22,8 +21,7 @@ from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
-from tests.pipeline.samples import PASS
-from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
+from tests.runs.fakes import Asked, FakeServer, Rig, agree
 from tests.work.projects import git, make_repository
 
 
@@ -214,5 +212,3 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
     assert rig.work.snapshots is not None
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
     assert rig.work.snapshots.read(kept.tree, "new.py", 99) == b"cheated\n"
-
-

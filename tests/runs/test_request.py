@@ -6,12 +6,10 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.runs.request import (
-    RunRequest,
     build_request,
     check_project_file,
     read_all_settings,
 )
-from cli_agent_orchestrator.settings.config import RunConfig
 
 
 def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") -> dict[str, str]:
@@ -19,8 +17,6 @@ def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") 
     (folder / "cao.toml").write_text(settings, encoding="utf-8")
     (folder / "task.md").write_text(task, encoding="utf-8")
     return {"WD": str(folder), "PROMPT_FILE": str(folder / "task.md")}
-
-
 
 
 @pytest.mark.parametrize("text", ["", "no settings", "*** SCENARIO TEST ***"])
@@ -52,8 +48,6 @@ def test_a_cloned_project_cannot_name_a_server_elsewhere(tmp_path: Path) -> None
         build_request(options, {})
     named = build_request(options, {}, str(tmp_path / "cao.toml"))
     assert named.config.api == "http://evil.example:9889"
-
-
 
 
 GATE = '[gates]\ntests = "make test"\n'

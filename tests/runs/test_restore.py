@@ -12,7 +12,6 @@ from cli_agent_orchestrator.events import TurnBegan, Warned
 from cli_agent_orchestrator.runs.record import keeping_runs_out
 from cli_agent_orchestrator.runs.restore import (
     AFTER_LABEL,
-    BEFORE_LABEL,
     DISCARDED_LABEL,
     WayBack,
     changes_of_turn,
@@ -25,7 +24,7 @@ from cli_agent_orchestrator.runs.restore import (
     plan_way_back,
     read_kept,
 )
-from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder
+from cli_agent_orchestrator.work.folder import WorkFolder
 from cli_agent_orchestrator.work.snapshots import Snapshot
 from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
 from tests.work.projects import fingerprint, git, make_repository, write
@@ -124,10 +123,6 @@ def test_what_a_person_changed_since_stays_and_is_named(folder: Folder, wd: Path
     assert way.yours == ("a.txt", "later.txt"), "going back and forth does not make it the run's"
 
 
-
-
-
-
 def test_files_that_go_through_a_filter_are_left_alone(tmp_path: Path, wd: Path) -> None:
     files = {".gitattributes": "*.bin filter=lfs\n", "x.bin": "pointer\n", "a.txt": "1\n"}
     make_repository(wd, files)
@@ -198,8 +193,6 @@ def test_nothing_is_brought_back_where_it_does_not_belong(
     with pytest.raises(RunError, match="into another one"):
         bring_back(folder, "start")
     assert (other / "a.txt").read_text() == "another project's\n"
-
-
 
 
 def test_what_cannot_be_put_back_is_told_with_the_way_to_undo_it(folder: Folder, wd: Path) -> None:

@@ -8,13 +8,9 @@ from cli_agent_orchestrator.errors import EXIT_USAGE, RunLocked, StateError, exi
 from cli_agent_orchestrator.runs.record import (
     is_run_id,
     keeping_runs_out,
-    new_run_id,
     run_index,
     short_name,
 )
-from tests.handoff.fakes import FakeClock
-
-
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,6 @@ from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunStat
 from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.loop import StoppedByPerson
 from cli_agent_orchestrator.runs.recorder import StateFile
-from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
@@ -342,7 +341,6 @@ class TestResuming:
         assert "key" not in [asked.key for asked in rig.server.asked]
 
 
-
 class TestBadDays:
     @pytest.mark.parametrize("answers", [True, False])
     def test_an_agent_in_error_stops_a_run_that_can_be_resumed(
@@ -482,8 +480,6 @@ def test_the_end_that_a_killed_run_had_not_told_is_told_when_it_goes_on(rig: Rig
         rig.run(rig.begin(), kill)
     assert rig.run(rig.saved()).final_status is FinalStatus.PASS
     assert [one.sequence for one in rig.events if isinstance(one, TurnEnded)] == [1, 2, 3, 4, 5]
-
-
 
 
 class TestGates:

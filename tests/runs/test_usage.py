@@ -24,7 +24,6 @@ from tests.usage.lines import (
     codex_head,
     codex_usage,
     sub_agent_head,
-    token_count,
     usage_record,
 )
 
@@ -142,7 +141,6 @@ class TestCodex:
         write(rollout(home, "x2"))
         write(own.with_name("notes.jsonl"), codex_head("t1"), codex_call(DURING, "r5"))
         assert used(run, own, program_record) == took(1)
-
 
     def test_of_too_many_files_it_is_not_known(self, run: Folder, home: Path) -> None:
         own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))

@@ -108,8 +108,6 @@ def test_what_became_of_a_file_is_said() -> None:
     assert [one.length for one in files] == [1, 1, 3, 0, 0, 2]
 
 
-
-
 def test_what_a_file_holds_is_no_patch_of_its_own() -> None:
     inside = "+diff --git a/x b/x\n+--- a/x\n+@@ -1 +1 @@\n---- x\n"
     patch = f"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1,3 @@\n{inside}"
@@ -174,7 +172,6 @@ class TestPage:
         assert "No line is different." in page.written
         assert "The last line has no line end." in page.written
         assert not page.of("button")
-
 
     def test_a_long_file_and_many_are_cut(self) -> None:
         lines = tuple(f"+{n}" for n in range(diff.MOST_LINES_OF_FILE + 1))

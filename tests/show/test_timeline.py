@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.show.turn import (
     LEGEND,
-    NARROWEST,
-    ROOM,
     WORDS,
     badge,
     label_of,
@@ -83,10 +81,6 @@ def test_agents_come_before_gates_which_have_no_cycle() -> None:
     assert "1. tests, round 1: delivered, 9.0 s" in drawn
     assert "2. analyst, round 1, cycle 1: not finished, 9.0 s" in drawn
     assert label_of([gate]) == "1 turn in 1 round: 1 delivered"
-
-
-
-
 
 
 def widths(turns: list[Turn], now: float) -> list[float]:

@@ -183,8 +183,6 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
     assert work.look(4, "programmer") == Seen()
 
 
-
-
 def test_a_folder_with_too_much_in_it_is_not_copied(project: Path, store: Path) -> None:
     def begun() -> WorkFolder:
         repository = find_repository(project, os.environ)
