@@ -224,17 +224,6 @@ def test_what_is_over_has_none(happened: list[RunEvent], row: str) -> None:
     assert row not in drawn(OPENED, BEGAN, *happened)
 
 
-def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
-    assert drawn(*a_whole_run(), on=replace(ROOMY, width=40))[1:4] == [
-        "  ▶ analyst            working    1:00",
-        "  ✗ analyst_review     sent back  1:15",
-        "    programmer         ready",
-    ]
-    widest = "  ✗ analyst_review     claude_code  sent back  1:15"
-    assert widest in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest) + 1))
-    assert widest not in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest)))
-
-
 def test_where_it_is_narrow_commands_are_whole_in_rows_of_their_own() -> None:
     narrow = Canvas(40, 15, NOON + 70)
     rows = drawn(*a_whole_run(), turn("tester"), on=narrow, keys=Keys(attach_to="tester"))
@@ -266,14 +255,6 @@ def test_nothing_is_drawn_of_a_run_that_has_no_agents_or_has_ended(
     happened: tuple[RunEvent, ...],
 ) -> None:
     assert drawn(*happened) == []
-
-
-def test_the_last_reasons_are_kept_and_leave_half_of_the_rows_free() -> None:
-    failed = [ended("tester", "failed", f"number {n}", cycle=n) for n in range(40)]
-    for height in (24, 50):
-        rows = drawn(OPENED, BEGAN, turn("tester"), *failed, on=replace(ROOMY, height=height))
-        assert len(rows) == height // 2
-        assert rows[-2].endswith("number 39")
 
 
 def test_what_is_needed_most_stays_when_rows_are_few() -> None:

@@ -64,20 +64,14 @@ UNITTEST, PYTEST = "import os\nimport unittest\n", "from pytest import raises\n"
         ({"setup.py": "", "tests/test_a.py": UNITTEST}, "python3 -m unittest discover -s tests"),
         ({"tests/__init__.py": "", "tests/test_a.py": UNITTEST}, "python3 -m unittest"),
         (
-            {"tests/__init__.py": "", "tests/test_a.py": UNITTEST, "test_b.py": UNITTEST},
-            "python3 -m unittest",
-        ),
-        (
             {"test_a.py": UNITTEST, "test/test_b.py": UNITTEST},
             "python3 -m unittest && python3 -m unittest discover -s test",
         ),
         ({"test_a.py": UNITTEST, "test_b.py": PYTEST}, "python3 -m pytest"),
         ({"test_a.py": UNITTEST, "conftest.py": ""}, "python3 -m pytest"),
         ({"test_a.py": "# import unittest"}, ""),
-        ({"test_a.py": "import unittests"}, ""),
         ({"tests/helper.py": UNITTEST}, ""),
         ({"conftest.py": ""}, ""),
-        ({"tests/__init__.py": ""}, ""),
     ],
 )
 def test_tests_of_python_need_no_other_mark(files: dict[str, str], command: str) -> None:

@@ -129,15 +129,6 @@ def test_a_run_that_failed_goes_on_with_the_next_round(machine: Machine, project
     assert (machine.work / "new.txt").exists()
 
 
-def test_an_unfinished_run_of_the_project_is_named(machine: Machine, project: Project) -> None:
-    prepare(machine, script(ASKS, WRITES))
-    interrupted(machine, "--worktree")
-    first = runs_of(machine)[0]["id"]
-    machine.script(script(WRITES))
-    again = machine.cao("run", "Do something else", "--worktree", code=0)
-    assert f"`cao resume {first}` goes on with it, and this one is new" in again.stdout
-
-
 def test_a_run_whose_place_was_taken_is_resumed_as_it_is_said(machine: Machine) -> None:
     prepare(machine, script(ASKS))
     name = interrupted(machine)

@@ -173,7 +173,6 @@ def test_the_last_verdict_wins(line: str) -> None:
         ("RESULT: PASS is not possible", None),
         ("RESULT: PASSING", None),
         ("REVIEW_RESULT: PASS", None),
-        ("```\nRESULT: PASS\n```", None),
         ("", None),
     ],
 )

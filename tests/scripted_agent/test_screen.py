@@ -1,6 +1,5 @@
 """Rows fit the terminal, and nothing the agent says can look like a mark."""
 
-
 from hypothesis import given
 from hypothesis import strategies as st
 
