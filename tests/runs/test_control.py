@@ -80,6 +80,12 @@ def test_of_one_that_has_ended_it_is_said_how(status: RunStatus, said: str) -> N
             check_request(replace(RUN, status=status), request)
 
 
+@pytest.mark.parametrize("change", [Set("gate", "x"), Set("max_rounds", "0")])
+def test_a_setting_is_checked(change: Set) -> None:
+    with pytest.raises(UsageError):
+        check_request(RUN, change)
+
+
 def test_what_keys_wish_is_not_passed_on_to_a_run_that_is_over_or_to_another_folder(
     folder: Folder,
 ) -> None:

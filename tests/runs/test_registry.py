@@ -33,6 +33,7 @@ from cli_agent_orchestrator.runs.record import (
     RunStatus,
     SavedSetting,
     SavedTree,
+    forget_agents,
     one_line,
     read_record,
     resumed_record,
@@ -275,6 +276,15 @@ class TestList:
             list_runs(tmp_path)
         with pytest.raises(UsageError, match="can be written by others"):
             find_run(tmp_path, RUN, Path("/"))
+
+
+def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_path: Path) -> None:
+    folder = save(tmp_path, replace(RECORD, terminals={"tester": "t"}, session_name="s"))
+    with folder.locked():
+        forget_agents(folder)
+    assert read_run(folder).has_agents
+    forget_agents(folder)
+    assert not read_run(folder).has_agents
 
 
 @pytest.mark.parametrize(

@@ -176,14 +176,6 @@ def test_a_change_that_cannot_be_made_fails_the_turn(
     assert list(outside.iterdir()) == []
 
 
-@pytest.mark.parametrize(("name", "written"), [("crash", False), ("crash_after_file", True)])
-def test_an_agent_crashes_with_a_code(play: Play, tmp_path: Path, name: str, written: bool) -> None:
-    agent = play(f"misbehave = {{ {name} = 7 }}")
-    assert agent.wait_for_end() == 7
-    assert (tmp_path / "response.md").exists() is written
-    assert event_names(tmp_path) == ["SessionStart", "UserPromptSubmit"]
-
-
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [(b"\x1b[B\x1b[A\r", "done"), (b"n", REFUSED_ANSWER), (b"\x03", REFUSED_ANSWER)],
@@ -198,11 +190,3 @@ def test_an_agent_goes_on_only_when_it_is_permitted(
     assert answer_of(agent) == answer
     assert event_names(tmp_path)[2:] == ["PermissionRequest", "PostToolUse", "Stop"]
     assert (tmp_path / "response.md").exists() is (answer == "done")
-
-
-def test_a_start_up_question_for_a_person_is_refused_by_a_blind_enter(on_pty: Start) -> None:
-    agent = on_pty("startup_dialog = 'person'")
-    agent.wait_for("1. Yes")
-    assert event_names(agent.folder) == []
-    agent.type(b"\r")
-    assert agent.wait_for_end() == 1
