@@ -105,19 +105,6 @@ def test_with_tmux_and_an_agent_a_run_is_possible_also_without_git(desk: Desk) -
     assert desk.said("git") == (State.OK, f"2.39.5, {desk.programs}/git", "", "")
 
 
-def test_where_something_lacks_the_way_to_get_it_is_said(desk: Desk) -> None:
-    desk.install("tmux", "echo tmux 2.9 $(printf '%1000s' x | tr ' ' x)")
-    desk.environ["PATH"] += f"{os.pathsep}/usr/bin{os.pathsep}/bin"
-    desk.environ["CAO_CODEX_COMMAND"] = "no-codex"
-    found = desk.findings()
-    assert "too old" in found["tmux"].detail
-    assert len(found["tmux"].detail) < 300
-    assert found["agent claude_code"].mend == "npm install -g @anthropic-ai/claude-code"
-    assert "kiro.dev" in found["agent kiro_cli"].advice
-    assert found["agent scripted"].state is State.OK
-    assert not conclude([*found.values()], "cao")[0]
-
-
 def test_without_an_agent_what_works_all_the_same_is_said(desk: Desk) -> None:
     desk.install("apt-get")
     state, detail, advice, mend = desk.said("tmux")
@@ -231,25 +218,6 @@ def test_a_mistake_in_the_configuration_is_one_finding_and_all_else_is_looked_at
     done = CliRunner().invoke(doctor, ["--json"], env=desk.environ)
     assert (done.exit_code, done.stderr) == (1, "")
     assert {one["subject"] for one in json.loads(done.stdout)["findings"]} == known
-
-
-def test_a_version_and_a_login_that_want_attention_have_each_a_line(desk: Desk) -> None:
-    desk.install("codex", '[ "$1" = login ] && echo Not logged in >&2 && exit 1', "echo 9.0.0")
-    desk.install("kiro-cli", "echo kiro-cli 2.4.1")
-    found = desk.findings()
-    assert (found["agent kiro_cli"].state, found["agent codex"].state) == (State.NOTE, State.NOTE)
-    assert "recordings" in found["agent kiro_cli"].detail
-    assert "newer than any" in found["agent codex"].detail
-    assert found["agent codex"].detail.endswith("not logged in")
-    unknown, login = found["agent codex"].advice.splitlines()
-    assert "`unknown`" in unknown
-    assert login == "unless it works with a key of its own"
-    lines = CliRunner().invoke(doctor, env=desk.environ).stdout.splitlines()
-    [row] = [row for row, line in enumerate(lines) if "agent codex" in line]
-    assert lines[row].startswith("note ")
-    assert [line.strip()[0] for line in lines[row + 1 : row + 4]] == ["→", "→", "→"]
-    assert lines[row + 3].strip() == f"→ fix: {desk.programs}/codex login"
-    assert lines[row + 4].strip()[0] != "→"
 
 
 def test_a_server_that_was_named_is_told_with_where_its_name_is_from(desk: Desk) -> None:

@@ -25,8 +25,6 @@ from cli_agent_orchestrator.events import (
     RunEnded,
     RunEvent,
     RunOpened,
-    ServerChosen,
-    SettingChanged,
     Unpaused,
     Warned,
 )
@@ -80,12 +78,6 @@ def test_agents_that_are_started_are_counted_until_the_run_begins() -> None:
     for most in (0, 2):
         began = structs.replace(BEGAN, max_rounds=most)
         assert drawn(OPENED, began, turn("tester", 3))[0].startswith("▶ Round 3   total")
-
-
-def test_rounds_that_a_person_changes_are_known() -> None:
-    changed = SettingChanged(NOON, "MAX_ROUNDS", "12", "8")
-    other = SettingChanged(NOON, "MAX_FEEDBACK_LINES", "9", "30")
-    assert picture_of(OPENED, BEGAN, changed, other).max_rounds == 12
 
 
 @pytest.mark.parametrize(
@@ -232,60 +224,6 @@ def test_what_is_over_has_none(happened: list[RunEvent], row: str) -> None:
     assert row not in drawn(OPENED, BEGAN, *happened)
 
 
-def test_a_reason_has_the_width_there_is_and_the_room_it_takes_when_that_becomes_usual() -> None:
-    why = "word " * 60
-    sent_back = ended("analyst_review", "sent_back", "REVISE", why)
-    run: list[RunEvent] = [OPENED, BEGAN, turn("analyst_review")]
-    run += [structs.replace(sent_back, sequence=number) for number in range(5)]
-    wide = Canvas(200, 28, NOON)
-    reasons = [row for row in drawn(*run, on=wide) if "REVISE" in row]
-    assert {cell_len(row) for row in reasons} == {199}
-    usual = [row for row in drawn(*run, on=replace(wide, width=80)) if "REVISE" in row]
-    assert (len(reasons), len(usual)) == (2, 5)
-
-
-def test_in_a_narrow_terminal_the_state_comes_before_the_agent() -> None:
-    assert drawn(*a_whole_run(), on=replace(ROOMY, width=40))[1:4] == [
-        "  ▶ analyst            working    1:00",
-        "  ✗ analyst_review     sent back  1:15",
-        "    programmer         ready",
-    ]
-    widest = "  ✗ analyst_review     claude_code  sent back  1:15"
-    assert widest in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest) + 1))
-    assert widest not in drawn(*a_whole_run(), on=replace(ROOMY, width=len(widest)))
-
-
-def test_a_question_says_for_how_long_and_how_to_answer() -> None:
-    chosen = ServerChosen(NOON, "http://localhost:1", "named", named=True)
-    rows = drawn(OPENED, chosen, BEGAN, turn("programmer"), ASKS_WHAT)
-    assert rows[rows.index("  ! asks you, 0:50: Go on?") + 1] == (
-        "  CAO_API=http://localhost:1 cao attach x"
-    )
-    assert rows[-1] == "  cao send k3f9 TEXT · cao pause k3f9"
-
-
-def test_a_pause_says_how_to_lift_it() -> None:
-    rows = drawn(OPENED, BEGAN, turn("tester"), ended("tester", "failed"), Paused(NOON + 65))
-    assert "  ! paused for 0:05" in rows
-    assert rows[-1] == "  cao send k3f9 TEXT · cao resume k3f9"
-
-
-def test_keys_stand_in_the_place_of_the_commands() -> None:
-    rows = drawn(OPENED, BEGAN, turn("analyst_review"), keys=Keys())
-    assert rows[-1] == "  a attach · h hint · p pause · s skip"
-    rows = drawn(OPENED, BEGAN, turn("tester"), PauseAsked(NOON + 65), keys=Keys())
-    assert rows[-2:] == ["  ! pauses after this turn", "  a attach · h hint · p resume"]
-    assert drawn(OPENED, BEGAN, keys=Keys())[-1] == "    tester             codex        ready"
-
-
-def test_the_command_that_was_asked_for_is_shown_while_its_agent_works() -> None:
-    command = "  ! in another terminal: cao attach k3f9/tester"
-    assert command in drawn(OPENED, BEGAN, turn("tester"), keys=Keys(attach_to="tester"))
-    for happened in ([turn("analyst")], []):
-        rows = drawn(OPENED, BEGAN, *happened, keys=Keys(attach_to="tester"))
-        assert "another terminal" not in "".join(rows)
-
-
 def test_where_it_is_narrow_commands_are_whole_in_rows_of_their_own() -> None:
     narrow = Canvas(40, 15, NOON + 70)
     rows = drawn(*a_whole_run(), turn("tester"), on=narrow, keys=Keys(attach_to="tester"))
@@ -317,14 +255,6 @@ def test_nothing_is_drawn_of_a_run_that_has_no_agents_or_has_ended(
     happened: tuple[RunEvent, ...],
 ) -> None:
     assert drawn(*happened) == []
-
-
-def test_the_last_reasons_are_kept_and_leave_half_of_the_rows_free() -> None:
-    failed = [ended("tester", "failed", f"number {n}", cycle=n) for n in range(40)]
-    for height in (24, 50):
-        rows = drawn(OPENED, BEGAN, turn("tester"), *failed, on=replace(ROOMY, height=height))
-        assert len(rows) == height // 2
-        assert rows[-2].endswith("number 39")
 
 
 def test_what_is_needed_most_stays_when_rows_are_few() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,12 @@ from cli_agent_orchestrator.cli.report import report
 from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import UsageError
-from cli_agent_orchestrator.events import CheckEnded, RunEnded
+from cli_agent_orchestrator.events import RunEnded
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow
-from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState, encode_state
-from cli_agent_orchestrator.proof.verdict import ProofWords
-from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, SavedTree, write_record
-from cli_agent_orchestrator.runs.recorder import EventLog, Recorder
+from cli_agent_orchestrator.pipeline.state import FinalStatus
+from cli_agent_orchestrator.runs.record import RunRecord, RunStatus, write_record
+from cli_agent_orchestrator.runs.recorder import Recorder
 from cli_agent_orchestrator.settings.layout import (
-    SNAPSHOTS_FOLDER,
-    STATE_NAME,
     cast_name,
     replay_folder,
     run_folder,
@@ -30,10 +26,9 @@ from cli_agent_orchestrator.settings.layout import (
 )
 from tests.pipeline.samples import FAIL
 from tests.runs.fakes import Asked, Rig, agree
-from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
+from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in
 from tests.runs.test_details import turn
 from tests.show.reading import Elements
-from tests.work.projects import write
 
 NEWER = "20261116-084037-m4t7"
 TOKEN = "ghp_" + "a1B2" * 9
@@ -167,21 +162,6 @@ class TestPage:
                 assert "\n- Stopped: a.py is odd\n  - Ask \\*again\\*: cao resume x\n" in page
                 assert (f"\n- To resume: `cao resume {RUN}`\n" in page) == (word != "running")
 
-    def test_no_path_of_the_state_folder_is_told(self, rig: Rig, state: Path) -> None:
-        tree = SavedTree(str(state / "worktrees" / RUN), branch=f"cao/{RUN}", base="a", tip="b")
-        own = run_folder(state, RUN).path
-        log = str(own / "gates" / "002-tests.log")
-        fields = {"tree": tree, "state_file": str(own / "state.json"), "round": 1}
-        folder = keep_record(rig, RunStatus.PASS, RUN, wd=tree.folder, **fields)
-        events = EventLog(folder)
-        events.append(CheckEnded(9.0, "tests", 1, 2, "passed", "PASS", 7.5, "/p/x", log=log))
-        events.close()
-        page = printed(RUN).output
-        assert str(state) not in page
-        assert f"\n- What gates wrote: (state folder)/runs/{RUN}/gates\n" in page
-        assert f"\n- State: (state folder)/runs/{RUN}/state.json\n" in page
-        assert "; 0 turns, agents worked 0.0 s; 1 check, 7.5 s\n" in page
-
 
 class TestChoice:
     """Which run is meant."""
@@ -211,72 +191,6 @@ class TestChoice:
         assert isinstance(printed("--wd", ".").exception, UsageError)
         keep_record(rig, RunStatus.PASS, NEWER)
         assert isinstance(printed().exception, UsageError)
-
-    def test_runs_that_did_not_begin_are_passed_over_and_that_is_said(
-        self, rig: Rig, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.chdir(rig.folder)
-        keep_record(rig, RunStatus.STOPPED, NEWER)
-        none = printed()
-        assert none.stdout.startswith("# Not begun (stopped)")
-        assert none.stderr == ""
-        keep_record(rig, RunStatus.PASS, round=1)
-        done = printed()
-        assert done.stdout.startswith("# PASS after 1 round\n")
-        assert done.stderr == f"This is {RUN}; 1 newer run of this folder did not begin.\n"
-
-    def test_a_run_in_a_folder_below_is_not_that_of_a_folder_with_its_own(
-        self, rig: Rig, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        keep_record(rig, RunStatus.PASS, round=1)
-        keep_record(rig, RunStatus.FAIL, NEWER, wd=str(rig.folder / "below"))
-        monkeypatch.chdir(rig.folder)
-        assert printed().output.startswith("# PASS after 1 round\n")
-
-
-class TestWork:
-    """Who changed what, and what was proven."""
-
-    def test_of_the_proof_there_is_what_the_state_keeps(self, state: Path, tmp_path: Path) -> None:
-        proof = ProofWords(
-            is_proven=True,
-            said="as they were",
-            suspicions=("a<b>.py: moved",),
-            suspicions_before=("b.py: new",),
-            patch="+```\n+ of /home/x",
-        )
-        base = CheckEnded(1.0, "tests", 1, 1, "base_failed", "before: 1 failed", 1.0, "", "base")
-        proved = CheckEnded(5.0, "proof", 1, 2, "passed", "PASS", 1.0, "", why="proven: as it was")
-        folder = make_run(state, tmp_path, events=(base, proved))
-        judged = encode_state(RunState("", "codex", "/p", "do it").progressed(proof=proof))
-        folder.replace(STATE_NAME, judged)
-        page = printed("k3f9").output
-        assert (
-            "## Proof\n\nproven: as it was\n\n- a\\<b\\>.py: moved\n\n"
-            "````diff\n+```\n+ of …\n````\n\n"
-            "Before the run, and not committed:\n\n- b.py: new\n"
-        ) in page
-        assert "Why it took more than one try" not in page
-
-    def test_what_the_run_changed_is_folded_below_the_rest(
-        self, state: Path, tmp_path: Path
-    ) -> None:
-        wd = tmp_path / "project"
-        folder = worked_run(state, wd)
-        page = printed("k3f9").output
-        head, folded, rest = page.partition("<details>\n<summary>What the run changed, line by")
-        assert folded
-        assert "```diff\ndiff --git a/a.txt b/a.txt\n" in rest
-        assert "\n-1\n+3\n" in rest
-        assert "mine.txt" not in page
-        write(wd, {"new.txt": f"{wd}/x\n```\n</details>\n\x1b[2J\n" + "a line\n" * 500})
-        snapshots_in(folder, wd).take(5, "programmer")
-        long = printed("k3f9").output
-        assert "\n+x\n+```\n+</details>\n+�[2J\n+a line\n" in long
-        assert long.endswith("\n+a line\n…\n… 124 more lines: cao diff k3f9\n````\n\n</details>\n")
-        shutil.rmtree(folder.path / SNAPSHOTS_FOLDER)
-        without = printed("k3f9")
-        assert (without.exit_code, without.output.strip()) == (0, head.strip())
 
 
 class TestForms:

@@ -340,32 +340,6 @@ class TestForeign:
         shell.env["CAO_TOKEN"] = None
         return shell
 
-    def test_ls_shows_what_is_told_and_a_dash_for_the_rest(self, guest: Shell) -> None:
-        done = guest.run("ls")
-        assert done.exit_code == 0, done.exception
-        rows = [line.split() for line in done.output.splitlines()]
-        assert rows[1] == ["0badcafe", "tester-1", "cao-theirs", "-", "idle", "-", "-", "-"]
-        assert len(rows) == 2
-
-    def test_what_a_session_does_not_tell_is_asked_for_where_that_is_a_route(
-        self, guest: Shell, theirs: ThirdParty
-    ) -> None:
-        theirs.answers["/sessions/cao-theirs"] = (200, b'{"name": "cao-theirs"}')
-        theirs.answers["/sessions/cao-theirs/terminals"] = (200, b'[{"id": "0badcafe"}]')
-        folder = b'{"working_directory": "/their/folder"}'
-        theirs.answers["/terminals/0badcafe/working-directory"] = (200, folder)
-        assert "/their/folder" in guest.run("ls").output
-
-    def test_a_message_is_sent_and_what_came_of_it_is_said(self, guest: Shell) -> None:
-        done = guest.run("send", "tester-1", "hello")
-        assert done.exit_code == 3
-        assert "does not say what became of it" in done.output
-
-    def test_output_and_stop_work_as_with_ours(self, guest: Shell, theirs: ThirdParty) -> None:
-        assert guest.run("output", "0bad").output == "their answer\n"
-        assert guest.run("stop", "0bad").output == "Ended 0badcafe (tester-1)\n"
-        assert theirs.asked[-1].path == "/terminals/0badcafe/exit"
-
     def test_all_ends_nobody_of_whom_it_is_not_told_where_he_works(
         self, guest: Shell, theirs: ThirdParty
     ) -> None:

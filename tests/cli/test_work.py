@@ -135,15 +135,6 @@ def test_undo_shows_what_it_does_and_how_to_undo_it(project: Path) -> None:
     assert last == "Nothing to do: all else is as it was at 1 (programmer)."
 
 
-def test_undo_brings_back_what_was_there_at_the_start(project: Path) -> None:
-    shown = invoke(undo, "k3f9", "--yes").stdout
-    assert "back to 0 (start)" in shown
-    assert "  removes 1 file, made since then:\n    new.txt\n" in shown
-    assert (project / "a.txt").read_text() == "1\n"
-    assert (project / "mine.txt").read_text() == "not committed\n"
-    assert invoke(undo, "--yes").stdout.startswith("Nothing to do: ")
-
-
 def test_nothing_is_done_without_a_yes(project: Path) -> None:
     with pytest.raises(UsageError, match="add --yes"):
         invoke(undo)
@@ -159,19 +150,6 @@ def test_a_run_without_any_snapshot_is_passed_over(project: Path, command: click
     assert "new.txt" in invoke(command, *(("--yes",) if command is undo else ())).stdout
     with pytest.raises(RunError, match=f"the run {OTHER} has no snapshots"):
         invoke(command, OTHER)
-
-
-@pytest.mark.parametrize("words", [(), ("programmer",)])
-def test_elsewhere_a_diff_is_of_the_only_run_there_is(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    (tmp_path / "beside").mkdir()
-    monkeypatch.chdir(tmp_path / "beside")
-    shown = invoke(diff, *words)
-    assert "+++ b/" in shown.stdout
-    assert shown.stderr.startswith(f"There is no run in this folder; this is {RUN} (")
-    with pytest.raises(UsageError, match="no run in this folder; name one of"):
-        invoke(undo, "--yes")
 
 
 def test_of_a_turn_it_is_said_that_there_are_several_or_that_nothing_changed(project: Path) -> None:

@@ -129,43 +129,6 @@ def test_a_run_that_failed_goes_on_with_the_next_round(machine: Machine, project
     assert (machine.work / "new.txt").exists()
 
 
-def test_a_work_tree_that_was_discarded_is_not_resumed(machine: Machine, project: Project) -> None:
-    prepare(machine, script(ASKS, WRITES))
-    name = interrupted(machine, "--worktree")
-    discarded = machine.cao("discard", "--yes", code=0)
-    assert commands_in(discarded.stdout) == []
-    for words in (("resume", name), ("resume",)):
-        refused = machine.cao(*words, code=2)
-        assert "was discarded, so it cannot be resumed" in refused.stderr
-    listed = machine.cao("runs").stdout
-    assert "discarded" in listed
-    assert "stopped" not in listed
-    assert "has no agents any more" in machine.cao("stop", name).stdout
-
-
-def test_a_work_tree_without_a_change_says_so_and_is_cleaned_up(
-    machine: Machine, project: Project
-) -> None:
-    prepare(machine, script())
-    done = machine.cao("run", "task.md", "--worktree", code=0)
-    assert "no file was changed: there is nothing to commit" in done.stdout
-    name = short_name(runs_of(machine)[0]["id"])
-    assert ["discard", name] in commands_in(done.stdout)
-    cleaned = machine.cao("clean", "--older-than", "0", "--yes")
-    assert "Kept" not in cleaned.stdout
-    assert "Removed the records of 1 run." in cleaned.stdout
-    assert "cao/" not in project.git("branch", "--list")
-
-
-def test_an_unfinished_run_of_the_project_is_named(machine: Machine, project: Project) -> None:
-    prepare(machine, script(ASKS, WRITES))
-    interrupted(machine, "--worktree")
-    first = runs_of(machine)[0]["id"]
-    machine.script(script(WRITES))
-    again = machine.cao("run", "Do something else", "--worktree", code=0)
-    assert f"`cao resume {first}` goes on with it, and this one is new" in again.stdout
-
-
 def test_a_run_whose_place_was_taken_is_resumed_as_it_is_said(machine: Machine) -> None:
     prepare(machine, script(ASKS))
     name = interrupted(machine)
@@ -190,18 +153,6 @@ def test_a_run_that_was_stopped_for_a_stall_does_not_stop_for_it_again(
     assert ["resume", name] in commands_in(stopped.stderr)
     done = machine.cao("resume", name, code=1)
     assert "FAIL after 4 rounds" in done.stdout
-
-
-def test_a_run_whose_gate_is_not_there_goes_on_with_another(
-    machine: Machine, project: Project
-) -> None:
-    prepare(machine, script(WRITES))
-    stopped = machine.cao("run", "task.md", "--gate", "tests=no-such-command", code=3)
-    name = short_name(runs_of(machine)[0]["id"])
-    assert commands_in(stopped.stderr) == [["resume", name, "--gate", "tests=COMMAND"]]
-    assert "same command again" not in stopped.stdout
-    done = machine.cao("resume", name, "--gate", "tests=true", code=0)
-    assert "tests: PASS" in done.stdout
 
 
 class TestKilledBeforeItsFirstTurn:

@@ -1,6 +1,5 @@
 """Runs in work trees, as a user has them: to a PASS, side by side, killed, broken, delivered."""
 
-import json
 import shlex
 import signal
 import subprocess
@@ -12,15 +11,12 @@ from cli_agent_orchestrator.runs.record import short_name
 from tests.e2e.conftest import Machine
 from tests.e2e.runs import (
     ASKS,
-    WRITES,
     answer,
     archive_of,
-    at,
     cut_short,
     prepare,
     record_of,
     rule,
-    running,
     runs_of,
     script,
 )
@@ -45,32 +41,6 @@ def apply(machine: Machine) -> None:
     """Bring the work of the only run to the user's branch."""
     machine.cao("apply", code=0)
     assert (machine.work / "new.txt").read_text() == "new\n"
-
-
-def test_work_that_cannot_be_kept_stops_the_run_until_it_can_be(
-    machine: Machine, project: Project, tmp_path: Path
-) -> None:
-    flag = machine.home / "full"
-    fails = f"if [ -e {flag} ]; then echo fatal: No space left on device >&2; exit 128; fi;;"
-    other = with_other_git(tmp_path / "other", f"*/snapshots.git*update-index*) {fails}")
-    machine.env["PATH"] = other["PATH"]
-    work = f'[["sh", "-c", "echo new > new.txt; touch {flag}"]]'
-    machine.script(rule("programmer", run=work))
-    words = ("run", "task.md", "--worktree", "--flow", "solo", "--gate", GATE)
-    first = machine.cao(*words)
-    for done in (first, machine.cao("resume")):
-        assert done.returncode == 3, done.stdout
-        assert "resume the run when that is mended" in done.stdout + done.stderr
-        assert "was changed" not in done.stdout
-        assert "The run is saved. `cao resume" in done.stdout
-        assert (tree_of(machine) / "new.txt").read_text() == "new\n"
-    assert "has not passed" in machine.cao("apply").stderr
-    flag.unlink()
-    done = machine.cao("resume", code=0)
-    assert "was changed" not in done.stdout
-    assert "new.txt" in machine.cao("diff", "programmer", "--stat").stdout
-    machine.cao("apply", code=0)
-    assert (project.folder / "new.txt").read_text() == "new\n"
 
 
 def test_a_run_that_a_git_alias_starts_leaves_the_users_branch_and_index_alone(
@@ -150,30 +120,6 @@ def test_a_run_passes_in_a_work_tree_and_its_work_is_applied(
     assert (machine.work / "new.txt").read_text() == "new\n"
 
 
-def test_two_runs_work_side_by_side_in_one_repository(machine: Machine, project: Project) -> None:
-    tells = json.dumps(["sh", "-c", 'echo "$CAO_RUN_INDEX" > "../$CAO_RUN_INDEX.told"'])
-    prepare(machine, script(rule("analyst", run=f"[{tells}]"), ASKS, WRITES))
-    show = 'seen=echo "number $CAO_RUN_INDEX in $PWD"'
-    words = ("task.md", "--worktree", "--gate", show)
-    with running(machine, *words) as first, running(machine, *words) as second:
-        for run in (first, second):
-            run.until(at("waiting_for_person", "programmer"))
-        listed = runs_of(machine)
-        assert [one["status"] for one in listed] == ["running", "running"]
-        assert {one["project"] for one in listed} == {str(machine.work)}
-        logs = [path.read_text() for path in (machine.home / "state").glob("runs/*/gates/*.log")]
-        numbers = sorted(text.split()[1] for text in logs)
-        assert numbers == ["0", "1"]
-        told = (machine.home / "state/worktrees").glob("*.told")
-        assert sorted(path.name for path in told) == ["0.told", "1.told"]
-        for one in listed:
-            refused = machine.cao("apply", one["id"], code=2)
-            assert "is at work" in refused.stderr
-            pane = machine.panes()[one["terminals"]["programmer"]]
-            machine.tmux("send-keys", "-t", pane, "1")
-        assert first.end() == second.end() == 0, first.errors + second.errors
-
-
 def test_a_run_that_was_killed_is_resumed_in_its_work_tree(
     machine: Machine, project: Project
 ) -> None:
@@ -198,58 +144,6 @@ def test_work_that_is_being_applied_when_a_signal_comes_is_applied(
     assert (machine.work / "new.txt").read_text() == "new\n"
     assert project.git("status", "--porcelain", "--untracked-files=no") == ""
     assert project.git("log", "-1", "--format=%b").startswith("Cao-Run: ")
-
-
-def test_a_work_tree_that_its_agent_deletes_is_brought_back_and_the_run_stopped_at_once(
-    machine: Machine, project: Project
-) -> None:
-    words = json.dumps(["sh", "-c", 'd=$(pwd); cd /; rm -rf "$d"'])
-    deletes = rule("programmer_review", run=f"[{words}]", misbehave="{ ignore_file = true }")
-    project.commit({".worktreeinclude": ".env\n", ".gitignore": ".env\n"})
-    project.write({".env": "secret\n"})
-    prepare(machine, script(WRITES, deletes))
-    # Longer than anybody waits for the run to end.
-    machine.env["CAO_IDLE_GRACE_SECONDS"] = "600"
-    with running(machine, "task.md", "--worktree") as run:
-        assert run.end() == 3
-    warnings = [event["text"] for event in run.told("run_warning")]
-    assert any("and is repaired: all of its files were gone" in text for text in warnings)
-    assert (tree_of(machine) / "new.txt").read_text() == "new\n"
-    (ended,) = run.told("run_ended")
-    name = short_name(record_of(machine)["id"])
-    assert f"{tree_of(machine)} was removed while programmer_review was at work" in ended["reason"]
-    assert f"`cao resume {name} --replace-terminals` goes on" in ended["reason"]
-    assert ended["to_resume"] == f"cao resume {name} --replace-terminals"
-    assert json.loads(machine.cao("ls", "--json").stdout) == []
-    prepare(machine, script(WRITES))
-    done = machine.cao("resume", name, "--replace-terminals", code=0)
-    assert "is repaired" not in done.stdout
-    assert (tree_of(machine) / ".env").read_text() == "secret\n"
-    apply(machine)
-
-
-def test_where_no_work_tree_can_be_nothing_is_started(machine: Machine) -> None:
-    prepare(machine, script())
-    words = ("run", "task.md", "--worktree")
-
-    def refusal() -> str:
-        done = machine.cao(*words, code=2)
-        assert not list((machine.home / "state").glob("runs/*"))
-        return done.stderr
-
-    assert "is in no git repository, and a work tree needs one" in refusal()
-    project = Project(machine.work)
-    project.git("init", "-q")
-    assert "has no commit yet" in refusal()
-    project.commit({"a.txt": "a\n"})
-    (machine.work / ".git/MERGE_HEAD").write_text("0" * 40)
-    assert "a merge is under way" in refusal()
-    (machine.work / ".git/MERGE_HEAD").unlink()
-    bare = machine.home / "bare.git"
-    project.git("init", "-q", "--bare", str(bare))
-    machine.cao("run", str(machine.work / "task.md"), "--worktree", "--wd", str(bare), code=2)
-    resumed = machine.cao(*words, "--resume", code=2)
-    assert "`cao runs`" in resumed.stderr
 
 
 def test_nothing_of_a_hostile_repository_is_run(machine: Machine, project: Project) -> None:
@@ -316,17 +210,3 @@ def test_if_the_setup_fails_no_agent_is_started_and_nothing_is_left(
     assert "no network" in done.stderr
     assert not tree_of(machine).exists()
     assert project.git("branch", "--list", "cao/*") == ""
-
-
-def test_a_run_of_a_folder_within_a_repository_works_in_the_same_folder(
-    machine: Machine, project: Project
-) -> None:
-    words = ("--wd", str(machine.work / "src"), str(machine.work / "task.md"))
-    machine.cao("run", "--worktree", *words, code=0)
-    assert record_of(machine)["wd"] == str(tree_of(machine) / "src")
-    machine.cao("undo", "--to", "0", "--yes", code=0)
-    assert not (tree_of(machine) / "src/new.txt").exists()
-    machine.cao("apply", code=0)
-    assert (machine.work / "src/new.txt").read_text() == "new\n"
-    applied = machine.cao("undo", "--yes", code=2)
-    assert f"git -C {machine.work} revert " in applied.stderr

@@ -10,7 +10,6 @@ from cli_agent_orchestrator.gates.counts import (
     MOST_GROUPS,
     MOST_LINES,
     TestCounts,
-    add_counts,
     lines_of,
     read_counts,
     read_junit,
@@ -397,12 +396,3 @@ def test_lines_names_and_errors_are_cut_and_printable() -> None:
     assert len(counts.failures) == 200
     assert counts.failures[0] == f"a.py::test_0 {'x' * 400}"[:300]
     assert counts.first_errors[counts.failures[0]] == f"y y{'z' * 400}"[:300]
-
-
-def test_sums_keep_the_first_error_of_a_test() -> None:
-    parts = [
-        TestCounts("go", 1, 1, 0, ("a",), {}, untold=1),
-        TestCounts("go", 0, 2, 3, ("b", "a"), {"a": "second"}, untold=1),
-    ]
-    expected = TestCounts("go", 1, 3, 3, ("a", "b"), {"a": "second"}, untold=2)
-    assert add_counts(parts) == expected

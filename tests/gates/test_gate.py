@@ -18,7 +18,6 @@ from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.gates.checking import (
     LOG_HEAD,
     LOG_TAIL,
-    Bounded,
     GatePlace,
     GateRunner,
     unreadable,
@@ -206,43 +205,6 @@ def test_a_stop_kills_it(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         gate.run_command("touch never", place)
     assert not (tmp_path / "never").exists()
-
-
-def test_what_people_ask_for_meanwhile_is_heeded_and_it_goes_on(tmp_path: Path) -> None:
-    heeded = threading.Semaphore(0)
-    gate = GateRunner(heeded.release)
-    for name in ("begun", "go"):
-        os.mkfifo(tmp_path / name)
-    going = os.open(tmp_path / "go", os.O_RDWR)
-
-    def ask_when_it_has_begun() -> None:
-        (tmp_path / "begun").read_text(encoding="utf-8")
-        try:
-            assert heeded.acquire(timeout=60)
-            gate.wake()
-            assert heeded.acquire(timeout=60)
-        finally:
-            os.write(going, b"go\n")
-
-    asker = threading.Thread(target=ask_when_it_has_begun)
-    asker.start()
-    place = GatePlace(tmp_path, LONG, os.environ)
-    result = gate.run_command("echo x > begun; read word < go; echo $word", place)
-    asker.join()
-    os.close(going)
-    assert (result.exit_code, result.output) == (0, "go\n")
-
-
-def test_beginning_and_end_are_kept_to_the_byte() -> None:
-    for size in range(12):
-        for step in (1, 3, 20):
-            kept = Bounded(3, 4)
-            data = bytes(range(97, 97 + size))
-            for start in range(0, size, step):
-                kept.add(data[start : start + step])
-            text = data.decode()
-            gap = f"\n({size - 7} bytes left out)\n"
-            assert kept.content().decode() == (text if size <= 7 else text[:3] + gap + text[-4:])
 
 
 @pytest.mark.parametrize("command", ["'unclosed", "if true; then", "(exit 0", "echo ok; )"])

@@ -71,23 +71,6 @@ class TestReminders:
         assert stage.told(EventKind.WARNING)[0].startswith("the agent was not seen at work")
         assert stage.told(EventKind.REMINDED) == ["reminder 1 of 1"]
 
-    def test_one_that_certainly_has_the_task_after_a_second_asking_is_reminded_then(
-        self, tmp_path: Path
-    ) -> None:
-        stage = Stage(tmp_path, replace(RULES, max_reminders=2))
-        stage.agents.features_named = OURS
-        stage.agents.delivery = Delivery(False, "no sign that the agent took it")
-
-        def confirm_the_third() -> None:
-            if len(stage.agents.sent) == 3:
-                stage.agents.delivery = Delivery(True, "the agent took it")
-
-        stage.agents.on_send = confirm_the_third
-        with pytest.raises(NoResponseFile):
-            stage.send()
-        messages = ["do it", "do it", AGAIN + "do it", reminder_for(stage.path)]
-        assert [sent.message for sent in stage.agents.sent] == messages
-
     @pytest.mark.parametrize("certain", [True, False], ids=["reminded", "asked again"])
     def test_the_folder_of_its_file_is_there_though_somebody_removed_it(
         self, stage: Stage, certain: bool
@@ -111,14 +94,6 @@ class TestReminders:
 
 
 class TestResuming:
-    def test_a_prompt_that_was_sent_is_not_sent_again(self, stage: Stage) -> None:
-        stage.status(0, PROCESSING)
-        stage.file(5, "reply")
-        stage.status(6, IDLE)
-        assert stage.send(Envelope("turn-1", 2, sent=Sent.YES)) == "reply"
-        assert stage.agents.attempts == 0
-        assert stage.told(EventKind.RESUMED) == [""]
-
     @pytest.mark.parametrize("sent", [Sent.YES, Sent.MAYBE])
     def test_a_reply_archived_before_the_crash_is_found(self, stage: Stage, sent: Sent) -> None:
         stage.files.archive_text(stage.role, 2, "archived, not saved")
@@ -146,13 +121,6 @@ class TestResuming:
         assert [sent.key for sent in stage.agents.sent] == ["turn-1"]
         stale = stage.files.kept.path / "002-analyst-stale.md"
         assert stale.read_text() == "of an earlier turn"
-
-    def test_a_prompt_perhaps_sent_to_a_server_without_keys_is_sent_with_a_word_about_that(
-        self, stage: Stage
-    ) -> None:
-        stage.agents.on_send = lambda: stage.write("reply")
-        assert stage.send(Envelope("turn-1", 2, since=4000, sent=Sent.MAYBE)) == "reply"
-        assert [sent.message for sent in stage.agents.sent] == [AGAIN + "do it"]
 
     def test_a_prompt_of_which_even_the_server_does_not_know_is_asked_again_whole(
         self, stage: Stage
@@ -192,13 +160,6 @@ class TestAFailedTurn:
         with pytest.raises(TurnFailed, match="--replace-terminals"):
             stage.send(Envelope("turn-1", 2, sent=Sent.FAILED))
         assert stage.elapsed < RULES.idle_grace
-
-    def test_one_that_somebody_made_go_on_is_waited_for(self, stage: Stage) -> None:
-        stage.agents.status = PROCESSING
-        stage.file(5, "reply")
-        stage.status(6, IDLE)
-        assert stage.send(Envelope("turn-1", 2, sent=Sent.FAILED)) == "reply"
-        assert stage.agents.sent == []
 
     def test_one_that_rests_without_a_reply_after_all_is_not_just_reminded(
         self, tmp_path: Path

@@ -67,12 +67,6 @@ def test_a_question_at_the_last_moment_is_no_timeout() -> None:
     assert isinstance(action, KeepWaiting)
 
 
-def test_the_next_look_is_at_most_one_poll_away() -> None:
-    assert after((10, PROCESSING))[1] == KeepWaiting(12)
-    assert after((10, IDLE))[1] == KeepWaiting(12)
-    assert after((10, WAITING))[1] == KeepWaiting(12)
-
-
 @pytest.mark.parametrize(
     ("seen", "by"),
     [
@@ -90,10 +84,6 @@ def test_looking_without_a_pause_is_not_possible() -> None:
     action = after((10, PROCESSING), rules=replace(RULES, poll_seconds=0))[1]
     assert isinstance(action, KeepWaiting)
     assert action.by > 10
-
-
-def test_a_person_may_take_any_time() -> None:
-    assert after((1, PROCESSING), (10, WAITING), (100_000, WAITING))[1] == KeepWaiting(100_002)
 
 
 def test_a_question_goes_on_while_the_server_is_silent() -> None:

@@ -13,15 +13,6 @@ from cli_agent_orchestrator.notices.decide import (
 )
 
 
-def test_without_a_table_only_the_bell_rings() -> None:
-    settings = read_notice_settings({})
-    assert settings == NoticeSettings()
-    assert settings.terminal is TerminalWay.BELL
-    assert settings.events == set(NoticeKind)
-    assert settings.channels == ()
-    assert not settings.has_secrets
-
-
 def test_all_of_it_is_read() -> None:
     settings = read_notice_settings(
         {

@@ -4,14 +4,13 @@ import asyncio
 import os
 import shutil
 from collections.abc import AsyncGenerator, Callable
-from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.core import codec
 from cli_agent_orchestrator.core.ansi import Frame, frame_line, header_line
 from cli_agent_orchestrator.core.clock import SystemClock
 from cli_agent_orchestrator.core.models import (
@@ -38,8 +37,6 @@ from cli_agent_orchestrator.page.words import Page
 from cli_agent_orchestrator.runs.record import write_record
 from cli_agent_orchestrator.runs.service import RunService
 from cli_agent_orchestrator.settings.layout import (
-    STATE_NAME,
-    STATE_VERSION,
     replay_folder,
     run_folder,
     turns_folder,
@@ -149,26 +146,6 @@ async def test_a_new_run_appears_and_a_removed_one_goes(rig: Rig) -> None:
         shutil.rmtree(rig.folder.path)
         page = await tab.until(lambda page: f"run-{RUN}" not in [part.id for part in page.parts])
         assert "another one" in written(page)
-
-
-def save_state(rig: Rig) -> Path:
-    """Save what a run is resumed from."""
-    state = {"version": STATE_VERSION, "final_status": "RUNNING"}
-    rig.folder.replace(STATE_NAME, codec.encode(state))
-    return rig.folder.path / STATE_NAME
-
-
-async def test_a_killed_run_needs_somebody(rig: Rig) -> None:
-    rig.record = replace(rig.record, started=SystemClock().now())
-    save_state(rig)
-    with ExitStack() as alive:
-        alive.enter_context(rig.folder.locked())
-        rig.happen(*BEGAN)
-        async with looking(context_of(rig)) as tab:
-            await tab.says("running")
-            alive.close()
-            page = await tab.says("interrupted")
-    assert holder_of(page, f"run-{RUN}") == "needs-rows"
 
 
 async def test_a_run_grows_on_its_page(rig: Rig) -> None:
@@ -282,17 +259,6 @@ async def test_the_next_agent_of_a_role_does_not_show_the_screen_of_the_last(rig
             rig.terminals.screens = []
             rig.happen(structs.replace(BEGAN[0], terminals={"analyst": "a2"}))
             await tab.until(lambda page: "of the first" not in written(page))
-
-
-async def test_an_agent_that_is_gone_shows_its_last_screen(rig: Rig) -> None:
-    rig.happen(*BEGAN, *DONE)
-    turns_folder(rig.folder).make()
-    turns_folder(rig.folder).create("001-analyst.txt", b"the last words")
-    async with looking(context_of(rig), f"/dashboard/runs/{RUN}/agents/analyst") as tab:
-        page = await tab.first()
-    check_page(page)
-    assert "This agent has ended." in written(page)
-    assert part_of(page, "line-0").written == "the last words"
 
 
 async def test_the_page_that_starts_a_run_offers_what_can_be_used(rig: Rig) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import StateError
 from cli_agent_orchestrator.events import Meaning
-from cli_agent_orchestrator.gates.check import BaseResult, CheckResult
+from cli_agent_orchestrator.gates.check import CheckResult
 from cli_agent_orchestrator.pipeline.flow import USUAL_SCENARIO, Flow, FlowSource, StageKind
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow, read_flow
 from cli_agent_orchestrator.pipeline.machine import (
@@ -194,29 +194,6 @@ class TestGates:
         """Go on from the base to the programmer's approval."""
         state, _ = go(state, *self.APPROVED, *self.APPROVED)
         return state
-
-    def test_on_the_base_they_are_run_first_and_stop_nothing(self) -> None:
-        state = self.start()
-        assert next_step(state) == Check("unit", 1, When.BASE)
-        state, outcomes = go(state, RED)
-        assert outcomes == [Outcome(Meaning.BASE_FAILED, RED)]
-        assert next_step(state) == Check("lint", 1, When.BASE)
-        state, _ = go(state, GREEN)
-        assert next_step(state) == Turn("analyst", 1, 1)
-        assert state.progress.base == {"unit": BaseResult(1), "lint": BaseResult(0)}
-        assert through_json(state) == state
-
-    def test_after_the_programmers_approval_they_are_run_before_the_tester(self) -> None:
-        state, _ = go(self.start(), GREEN, GREEN)
-        state = self.work(state)
-        assert next_step(state) == Check("unit", 1, When.AFTER_PROGRAMMER)
-        state, outcomes = go(state, GREEN)
-        assert outcomes == [Outcome(Meaning.CLEARED, None, "the gate lint")]
-        assert next_step(through_json(state)) == Check("lint", 1, When.AFTER_PROGRAMMER)
-        state, outcomes = go(state, GREEN)
-        assert outcomes == [Outcome(Meaning.CLEARED, None, "tester")]
-        assert state.progress.passed == {}
-        assert next_step(state) == Turn("tester", 1, 1)
 
     def test_a_pass_of_the_tester_is_not_believed_before_they_agree(self) -> None:
         state = self.work(go(self.start(), GREEN, GREEN)[0])

@@ -227,30 +227,6 @@ def test_a_round_or_cycle_beyond_the_limit_is_finished_first() -> None:
     assert next_step(state) == Turn("programmer", 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("turn", "text", "outcome"),
-    [
-        (Turn("analyst", 1, 1), "x", DELIVERED),
-        (
-            Turn("analyst_review", 1, 2),
-            approval("analyst_review"),
-            Outcome(Meaning.APPROVED, Verdict(REVIEW_FORM, True)),
-        ),
-        (Turn("analyst_review", 1, 2), "no", Outcome(Meaning.SENT_BACK, Verdict(REVIEW_FORM), 3)),
-        (
-            Turn("programmer_review", 1, 3),
-            REVISE,
-            Outcome(Meaning.CYCLES_USED_UP, Verdict(REVIEW_FORM, False), 3),
-        ),
-        (Turn("tester", 1, 1), PASS, Outcome(Meaning.PASSED)),
-        (Turn("tester", 1, 1), FAIL, Outcome(Meaning.FAILED, Verdict(TEST_FORM, False), 2)),
-        (Turn("tester", 8, 1), "hm", Outcome(Meaning.ROUNDS_USED_UP, Verdict(TEST_FORM), 8)),
-    ],
-)
-def test_what_a_reply_means(turn: Turn, text: str, outcome: Outcome) -> None:
-    assert judge_reply(new_state(), turn, text, RULES) == outcome
-
-
 def test_an_approval_waits_for_the_answers_to_blocking_findings() -> None:
     state = reply(new_state(), "an analysis")
     state = reply(state, review("REVISE", "F1 blocking a.py:3 It leaks."))

@@ -3,25 +3,11 @@
 import pytest
 
 from cli_agent_orchestrator.pipeline.reply import (
-    clean_text,
     find_label,
     has_label,
     split_lines,
     unfenced,
 )
-
-
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("a\r\nb\rc\n", "a\nb\nc\n"),
-        ("\ufeffa\0b\x0b", "ab"),
-        ("half a pair: \ud83d!", "half a pair: ?!"),
-        ("übel 😀\u2028still the same line", "übel 😀\u2028still the same line"),
-    ],
-)
-def test_a_text_is_cleaned_of_what_only_disturbs(text: str, clean: str) -> None:
-    assert clean_text(text) == clean
 
 
 @pytest.mark.parametrize(

@@ -41,20 +41,12 @@ LENIENT = replace(RULES, require_evidence=False)
     [
         (approval("analyst_review"), ANALYST_REVIEW, 2, RULES, ""),
         (approval("analyst_review"), ANALYST_REVIEW, 1, RULES, EARLY),
-        (approval("programmer_review"), PROGRAMMER_REVIEW, 1, RULES, EARLY),
         (
             review("APPROVED", "The proposal is fine."),
             ANALYST_REVIEW,
             2,
             RULES,
             f"{FEW}traceability, downstream contracts, handoff",
-        ),
-        (
-            review("APPROVED", "The design and the tests are fine."),
-            PROGRAMMER_REVIEW,
-            2,
-            RULES,
-            f"{FEW}implementation, risk, defects",
         ),
         (WITHOUT_NOTES, ANALYST_REVIEW, 2, LENIENT, ""),
         (WITHOUT_NOTES, ANALYST_REVIEW, 1, RULES, f"{EARLY}; {NO_NOTES}"),
@@ -140,22 +132,6 @@ def test_a_copy_of_the_reviewed_text_is_no_evidence(label: str, before: str) -> 
 @pytest.mark.parametrize(
     "line",
     [
-        "REVIEW_RESULT: APPROVED",
-        "REVIEW_RESULT : Approved.",
-        "**REVIEW_RESULT**: **APPROVED**",
-        "* **REVIEW_RESULT:** APPROVED ✅",
-        "\tREVIEW_RESULT: APPROVED (see the notes)",
-        "REVIEW_RESULT: APPROVED - nothing open, no issues",
-    ],
-)
-def test_an_approval_is_read_in_every_dress(line: str) -> None:
-    assert answer(line) is True
-    assert answer(f"REVIEW_RESULT: REVISE\r\n{line}\r\nbye\r\n") is True
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
         "REVIEW_RESULT: APPROVED|REVISE",
         "REVIEW_RESULT: REVISE, APPROVED",
         "REVIEW_RESULT: REVISE or REVIEW_RESULT: APPROVED",
@@ -189,18 +165,14 @@ def test_the_last_verdict_wins(line: str) -> None:
     [
         ("RESULT: PASS", True),
         ("**Result: pass**", True),
-        ("### RESULT: PASSED", True),
         ("RESULT: FAIL", False),
         ("RESULT: FAILED (2 of 3 pass)", False),
         ("RESULT: PASS\nRESULT: FAIL because of one step", False),
         ("RESULT: FAIL\r\n- RESULT: PASS\r\n", True),
         ("RESULT: PASS|FAIL", None),
-        ("RESULT: <PASS or FAIL>", None),
         ("RESULT: PASS is not possible", None),
         ("RESULT: PASSING", None),
         ("REVIEW_RESULT: PASS", None),
-        ("TEST RESULT: PASS", None),
-        ("```\nRESULT: PASS\n```", None),
         ("", None),
     ],
 )

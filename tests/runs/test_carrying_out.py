@@ -132,20 +132,6 @@ def passed(proof: ProofWords | None) -> RunState:
     return replace(state, final_status=FinalStatus.PASS, progress=progress)
 
 
-def test_the_end_of_a_run_has_each_part_of_what_was_proven() -> None:
-    proven = passed(ProofWords(True, "it is", "1 change", "2 changes"))
-    shown = run_ended(9.0, proven, 0, "")
-    assert shown.proof == (
-        "proven: it is; look at 1 change; before the run and not committed: 2 changes"
-    )
-    assert (shown.proven, shown.gaps) == (True, "")
-    assert (shown.look_at, shown.before) == ("1 change", "2 changes")
-    missing = run_ended(9.0, passed(ProofWords(False, "no tests")), 0, "")
-    assert (missing.proof, missing.proven) == ("not proven: no tests", False)
-    assert (missing.gaps, missing.look_at, missing.before) == ("no tests", "", "")
-    assert "no command" in run_ended(9.0, passed(None), 0, "").gaps
-
-
 def test_the_end_of_a_run_names_the_command_that_its_error_has() -> None:
     late = HandoffTimeout("it took too long", to_resume="cao resume k3f9")
     assert str(late) == "it took too long"

@@ -548,18 +548,6 @@ def test_a_setting_file_that_names_other_agents_or_another_flow_is_told_to_be_to
     assert f"{LATE}: its flow is loop, not solo" in stage.warnings
 
 
-def test_what_an_option_won_over_from_the_start_is_no_news_when_the_run_goes_on(
-    stage: Stage,
-) -> None:
-    text = 'provider = "claude_code"\nflow = "solo"\nmax_rounds = 3\n'
-    write(stage.project, {"cao.toml": text})
-    leave_at(stage, "programmer", PROVIDER="codex", FLOW="loop", MAX_ROUNDS="5")
-    stage.events.clear()
-    leave_at(stage, "tester", RESUME="1")
-    assert stage.conduct(RESUME="1", PROOF="off").final_status is FinalStatus.PASS
-    assert not [text for text in stage.warnings if LATE in text]
-
-
 CLEAN = {"name": "tests", "run": "true", "clean": True}
 UNREADABLE = json.dumps({**CLEAN, "setup": "'unclosed"})
 

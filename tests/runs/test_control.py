@@ -14,15 +14,12 @@ from msgspec.structs import replace
 
 from cli_agent_orchestrator.core import codec
 from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.errors import NotSteerable, UnknownName, UsageError
+from cli_agent_orchestrator.errors import NotSteerable, UsageError
 from cli_agent_orchestrator.events import (
     Answer,
     AskDeclined,
-    HintTaken,
     PauseAsked,
-    ReviewSkipped,
     RunEnded,
-    SettingChanged,
 )
 from cli_agent_orchestrator.pipeline.requests import (
     LARGEST_LINE,
@@ -83,12 +80,6 @@ def test_of_one_that_has_ended_it_is_said_how(status: RunStatus, said: str) -> N
             check_request(replace(RUN, status=status), request)
 
 
-def test_a_role_that_is_not_in_the_run_is_named_with_those_that_are() -> None:
-    with pytest.raises(UnknownName, match="analyst"):
-        check_request(RUN, Hint("cook", "x"))
-    check_request(replace(RUN, providers={}), Hint("cook", "x"))  # the run itself will say
-
-
 @pytest.mark.parametrize("change", [Set("gate", "x"), Set("max_rounds", "0")])
 def test_a_setting_is_checked(change: Set) -> None:
     with pytest.raises(UsageError):
@@ -104,23 +95,6 @@ def test_what_keys_wish_is_not_passed_on_to_a_run_that_is_over_or_to_another_fol
         with pytest.raises(NotSteerable, match="no ID"):
             pass_on(folder.root, name, Pause())
     assert not (folder.path / CONTROL_FILE).exists()
-
-
-@pytest.mark.parametrize(
-    ("told", "word"),
-    [
-        (HintTaken(1.0, "", "x"), "next prompt."),
-        (HintTaken(1.0, "tester", "x"), "of tester"),
-        (SettingChanged(1.0, "MAX_ROUNDS", "3", "8"), "max_rounds is 3 now"),
-        (ReviewSkipped(1.0, "analyst_review", 1, 2), "analyst_review skipped in round 1"),
-        (AskDeclined(1.0, "pause", "the run is paused already"), "paused already"),
-    ],
-)
-def test_an_answer_says_what_was_heard(told: Answer, word: str) -> None:
-    asked = read_answer(told)
-    assert asked.heard
-    assert word in asked.text
-    assert not read_answer(None).heard
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.errors import NoResponseFile
 from cli_agent_orchestrator.events import (
     FilesChanged,
     HandoffEvent,
@@ -22,8 +21,7 @@ from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.settings.layout import run_folder
 from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder, open_work_folder
 from cli_agent_orchestrator.work.snapshots import LARGEST_FILE
-from tests.pipeline.samples import PASS
-from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
+from tests.runs.fakes import Asked, FakeServer, Rig, agree
 from tests.work.projects import git, make_repository
 
 
@@ -214,26 +212,3 @@ def test_a_kill_after_files_were_put_back_hides_nothing(rig: Rig) -> None:
     assert rig.work.snapshots is not None
     (kept,) = [one for one in rig.work.snapshots.all() if one.label == "tester"]
     assert rig.work.snapshots.read(kept.tree, "new.py", 99) == b"cheated\n"
-
-
-def test_numbers_of_a_person_who_went_back_are_not_taken_again(rig: Rig) -> None:
-    rig.rules = replace(rig.rules, readonly_roles="restore")
-    state = rig.begin()
-    assert rig.work.snapshots is not None
-    # As `cao undo` keeps the present state, with a number after all that was begun.
-    rig.server.answer = lambda asked: None if asked.role == "tester" else agree(asked)
-    with pytest.raises(NoResponseFile):
-        rig.run(state)
-    saved = rig.saved()
-    assert saved.progress.in_flight is not None
-    number = saved.progress.in_flight.sequence + 1
-    rig.work.snapshots.take(number, "before restore")
-    rig.work = work_of(rig.folder)
-    # The agent is done in the end.
-    (rig.folder / "a.py").write_text("cheated\n", encoding="utf-8")
-    response_path(rig.server.asked[-1].message).write_text(PASS, encoding="utf-8")
-    rig.run(saved)
-    assert rig.work.snapshots is not None
-    labels = {one.sequence: one.label for one in rig.work.snapshots.all()}
-    assert labels[number] == "before restore"
-    assert labels[number + 1] == "tester, put back"

@@ -54,15 +54,6 @@ def test_the_time_between_an_end_and_a_resume_is_none_that_a_run_took(tmp_path: 
     assert run.spent(NOON + 2005) == 15.0
 
 
-def test_a_list_knows_what_was_proven_and_why_a_run_ended(tmp_path: Path) -> None:
-    kept = Recorder(tmp_path)
-    kept.start(RECORD, resumed=False)
-    kept.take(structs.replace(ENDED, proof="not proven: no test", reason="odd"))
-    kept.close()
-    (run,) = list_runs(tmp_path)
-    assert (run.proof, run.reason, run.is_unproven) == ("not proven: no test", "odd", True)
-
-
 def test_a_run_whose_folder_another_holds_does_not_go_on(tmp_path: Path) -> None:
     first = Recorder(tmp_path)
     first.start(RECORD, resumed=False)

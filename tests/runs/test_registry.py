@@ -9,7 +9,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.files import Folder
-from cli_agent_orchestrator.errors import NotFound, UsageError
+from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
     AgentsStarting,
     AgentStarted,
@@ -276,25 +276,6 @@ class TestList:
             list_runs(tmp_path)
         with pytest.raises(UsageError, match="can be written by others"):
             find_run(tmp_path, RUN, Path("/"))
-
-
-class TestFind:
-    @pytest.fixture
-    def state(self, tmp_path: Path) -> Path:
-        ended(tmp_path, "20261115-084037-aaaa", "/p")
-        ended(tmp_path, "20261115-084038-abcd", "/p")
-        tree = replace(RECORD, id="20261116-084037-aaaa", wd="/tree", project="/q")
-        save(tmp_path, replace(tree, status=RunStatus.PASS))
-        return tmp_path
-
-    @pytest.mark.parametrize("text", ["20261116-084037-aaaa", "20261116", "abcd"])
-    def test_by_id_by_its_beginning_and_by_its_end(self, state: Path, text: str) -> None:
-        assert text in find_run(state, text, Path("/")).id
-
-    @pytest.mark.parametrize("text", ["zzzz", "0840", "../..", "20269999-000000-aaaa", "\x1b[2J"])
-    def test_what_fits_none_lists_what_there_is(self, state: Path, text: str) -> None:
-        with pytest.raises(NotFound, match=r"20261116-084037-aaaa \(PASS, /q\)"):
-            find_run(state, text, Path("/"))
 
 
 def test_agents_that_were_ended_are_forgotten_unless_somebody_is_at_work(tmp_path: Path) -> None:

@@ -6,12 +6,10 @@ import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.runs.request import (
-    RunRequest,
     build_request,
     check_project_file,
     read_all_settings,
 )
-from cli_agent_orchestrator.settings.config import RunConfig
 
 
 def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") -> dict[str, str]:
@@ -19,24 +17,6 @@ def project(folder: Path, settings: str = "", task: str = "# Task\nMend it.\n") 
     (folder / "cao.toml").write_text(settings, encoding="utf-8")
     (folder / "task.md").write_text(task, encoding="utf-8")
     return {"WD": str(folder), "PROMPT_FILE": str(folder / "task.md")}
-
-
-def test_options_come_before_the_environment_the_task_and_the_file(tmp_path: Path) -> None:
-    options = project(
-        tmp_path,
-        "max_rounds = 5\nmax_review_cycles = 5\npoll_seconds = 5\nidle_grace_seconds = 5\n",
-        "---\nmax_rounds: 4\nmax_review_cycles: 4\npoll_seconds: 4\n---\n# Task\nMend it.\n",
-    )
-    request = build_request(
-        {**options, "MAX_ROUNDS": "2"}, {"MAX_ROUNDS": "3", "MAX_REVIEW_CYCLES": "3"}
-    )
-    limits = request.config.rules.limits
-    assert (limits.max_rounds, limits.max_review_cycles) == (2, 3)
-    assert (request.config.handoff.poll_seconds, request.config.handoff.idle_grace) == (4, 5)
-    named = ("MAX_ROUNDS", "MAX_REVIEW_CYCLES", "POLL_SECONDS", "IDLE_GRACE_SECONDS")
-    words = ["option", "environment", "task", "file"]
-    assert [request.sources[name] for name in named] == words
-    assert request.insisted == {**options, "MAX_ROUNDS": "2", "MAX_REVIEW_CYCLES": "3"}
 
 
 @pytest.mark.parametrize("text", ["", "no settings", "*** SCENARIO TEST ***"])
@@ -68,18 +48,6 @@ def test_a_cloned_project_cannot_name_a_server_elsewhere(tmp_path: Path) -> None
         build_request(options, {})
     named = build_request(options, {}, str(tmp_path / "cao.toml"))
     assert named.config.api == "http://evil.example:9889"
-
-
-def test_agents_are_chosen_for_all_roles_or_for_some(tmp_path: Path) -> None:
-    def chosen(role: str, **settings: str) -> str:
-        config = RunConfig.from_env({"WD": str(tmp_path), **settings})
-        return RunRequest(config, insisted=settings).chosen_provider(role)
-
-    assert chosen("tester") == ""
-    assert chosen("tester", TESTER_PROVIDER="codex") == "codex"
-    assert chosen("analyst", TESTER_PROVIDER="codex") == ""
-    both = {"PROVIDER": "scripted", "ANALYST_PROVIDER": "codex"}
-    assert (chosen("analyst", **both), chosen("designer", **both)) == ("codex", "scripted")
 
 
 GATE = '[gates]\ntests = "make test"\n'

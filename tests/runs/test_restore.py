@@ -12,7 +12,6 @@ from cli_agent_orchestrator.events import TurnBegan, Warned
 from cli_agent_orchestrator.runs.record import keeping_runs_out
 from cli_agent_orchestrator.runs.restore import (
     AFTER_LABEL,
-    BEFORE_LABEL,
     DISCARDED_LABEL,
     WayBack,
     changes_of_turn,
@@ -25,7 +24,7 @@ from cli_agent_orchestrator.runs.restore import (
     plan_way_back,
     read_kept,
 )
-from cli_agent_orchestrator.work.folder import PERSON_LABEL, WorkFolder
+from cli_agent_orchestrator.work.folder import WorkFolder
 from cli_agent_orchestrator.work.snapshots import Snapshot
 from tests.runs.kept_runs import RUN, change_record, make_run, snapshots_in, worked_run
 from tests.work.projects import fingerprint, git, make_repository, write
@@ -124,33 +123,6 @@ def test_what_a_person_changed_since_stays_and_is_named(folder: Folder, wd: Path
     assert way.yours == ("a.txt", "later.txt"), "going back and forth does not make it the run's"
 
 
-def test_what_a_person_changed_between_turns_stays(tmp_path: Path, wd: Path) -> None:
-    make_repository(wd, {"a.txt": "1\n", "b.txt": "1\n"})
-    folder = make_run(tmp_path / "state", wd)
-    snapshots = snapshots_in(folder, wd)
-    snapshots.take(0, "start")
-    write(wd, {"a.txt": "the user's\n"})
-    snapshots.take(1, PERSON_LABEL)
-    write(wd, {"a.txt": "the user's, and an agent's\n", "b.txt": "2\n"})
-    snapshots.take(2, "programmer")
-    way, _ = bring_back(folder, "start")
-    assert (way.yours, way.restored) == (("a.txt",), ("b.txt",))
-    way, _ = bring_back(folder, "start", everything=True)
-    assert (wd / "a.txt").read_text() == "1\n"
-
-
-def test_with_everything_it_is_as_it_was_and_can_be_undone(folder: Folder, wd: Path) -> None:
-    write(wd, {"a.txt": "the user's\n", "later.txt": "l\n"})
-    before = content(wd)
-    way, number = bring_back(folder, "1", everything=True)
-    assert (way.yours, number) == ((), 5)
-    assert content(wd) == {"a": "2", "gone": "g", "mine": "not committed", "new": "n"}
-    labels = {one.sequence: one.label for one in read_kept(folder, os.environ).taken}
-    assert (labels[5], labels[6]) == (BEFORE_LABEL, AFTER_LABEL)
-    bring_back(folder, "5", everything=True)
-    assert content(wd) == before
-
-
 def test_files_that_go_through_a_filter_are_left_alone(tmp_path: Path, wd: Path) -> None:
     files = {".gitattributes": "*.bin filter=lfs\n", "x.bin": "pointer\n", "a.txt": "1\n"}
     make_repository(wd, files)
@@ -221,17 +193,6 @@ def test_nothing_is_brought_back_where_it_does_not_belong(
     with pytest.raises(RunError, match="into another one"):
         bring_back(folder, "start")
     assert (other / "a.txt").read_text() == "another project's\n"
-
-
-def test_a_folder_that_was_no_repository_can_be_filled_again(tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    write(plain, {"a.txt": "1\n"})
-    folder = make_run(tmp_path / "state", plain)
-    snapshots_in(folder, plain).take(0, "start")
-    shutil.rmtree(plain)
-    plain.mkdir()
-    bring_back(folder, "start", everything=True)
-    assert (plain / "a.txt").read_text() == "1\n"
 
 
 def test_what_cannot_be_put_back_is_told_with_the_way_to_undo_it(folder: Folder, wd: Path) -> None:

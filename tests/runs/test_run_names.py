@@ -8,21 +8,9 @@ from cli_agent_orchestrator.errors import EXIT_USAGE, RunLocked, StateError, exi
 from cli_agent_orchestrator.runs.record import (
     is_run_id,
     keeping_runs_out,
-    new_run_id,
     run_index,
     short_name,
 )
-from tests.handoff.fakes import FakeClock
-
-
-def test_an_id_is_the_time_and_four_random_letters() -> None:
-    ids = {new_run_id(FakeClock()) for _ in range(50)}
-    assert len(ids) > 45
-    assert len({one[:15] for one in ids}) == 1
-    assert all(is_run_id(one) and len(one) == 20 for one in ids)
-    # So were archives of earlier versions called.
-    assert is_run_id("20250131-120000")
-    assert is_run_id("20250131-120000-2")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,6 @@ from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunStat
 from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.loop import StoppedByPerson
 from cli_agent_orchestrator.runs.recorder import StateFile
-from cli_agent_orchestrator.runs.screens import read_screen
 from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
 from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
@@ -341,23 +340,6 @@ class TestResuming:
         assert rig.server.turns()[0] == ("analyst", 1)
         assert "key" not in [asked.key for asked in rig.server.asked]
 
-    def test_a_replaced_agent_is_told_everything_again(self, rig: Rig) -> None:
-        state = rig.begin()
-
-        def second_review(event: RunEvent) -> bool:
-            return isinstance(event, TurnBegan) and event.role == "programmer" and event.cycle == 2
-
-        with pytest.raises(Killed):
-            rig.run(state, kill_at(second_review))
-        rig.server.exit_terminal("programmer-1")
-        mended = replace_terminals(rig.server, rig.saved(), {"programmer": "codex"})
-        final = rig.run(mended)
-        assert final.final_status is FinalStatus.PASS
-        first, again = rig.server.prompts_to("programmer")
-        assert "Make the parser accept empty lines." in first
-        assert "Make the parser accept empty lines." in again
-        assert "Change `parse` in parser.py." in again
-
 
 class TestBadDays:
     @pytest.mark.parametrize("answers", [True, False])
@@ -498,21 +480,6 @@ def test_the_end_that_a_killed_run_had_not_told_is_told_when_it_goes_on(rig: Rig
         rig.run(rig.begin(), kill)
     assert rig.run(rig.saved()).final_status is FinalStatus.PASS
     assert [one.sequence for one in rig.events if isinstance(one, TurnEnded)] == [1, 2, 3, 4, 5]
-
-
-class TestScreens:
-    def test_what_an_agent_shows_is_kept_before_the_end_of_its_turn_is_told(self, rig: Rig) -> None:
-        rig.rules = SHORT
-        seen = []
-
-        def look(event: RunEvent) -> None:
-            if isinstance(event, TurnEnded):
-                seen.append(read_screen(rig.run_folder, event.sequence, event.role))
-
-        state = rig.begin()
-        rig.run(state, look)
-        agents = [state.terminal_of(role) for role in FIVE_TURNS]
-        assert seen == [f"{agent} after {n} messages" for n, agent in enumerate(agents, 1)]
 
 
 class TestGates:

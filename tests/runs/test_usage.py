@@ -24,7 +24,6 @@ from tests.usage.lines import (
     codex_head,
     codex_usage,
     sub_agent_head,
-    token_count,
     usage_record,
 )
 
@@ -142,12 +141,6 @@ class TestCodex:
         write(rollout(home, "x2"))
         write(own.with_name("notes.jsonl"), codex_head("t1"), codex_call(DURING, "r5"))
         assert used(run, own, program_record) == took(1)
-
-    def test_a_copy_by_an_older_version_is_not_known(self, run: Folder, home: Path) -> None:
-        own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))
-        totals = [token_count(DURING, codex_usage(n, 0, n, 0)) for n in (5, 10)]
-        fork = write(rollout(home, "t2"), codex_head("t2", forked_from_id="t1"), *totals)
-        assert used(run, own, fork) is None
 
     def test_of_too_many_files_it_is_not_known(self, run: Folder, home: Path) -> None:
         own = write(rollout(home, "t1"), codex_head("t1"), codex_call(DURING, "r1"))

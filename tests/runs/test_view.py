@@ -92,20 +92,6 @@ class TestTurns:
             assert (turn.outcome, turn.seconds, turn.ended) == ("failed", 9.0, NOON + 9)
             assert turn.reply_name == "003-gate.md"
 
-    @pytest.mark.parametrize("reviewed", [True, False])
-    def test_one_may_have_ended_before_it_was_told(self, reviewed: bool) -> None:
-        (begun,) = turns_of([replace(BEGAN, reviewed=reviewed)])
-        (ended,) = turns_of([replace(ENDED, reviewed=reviewed, reason="No tests.")])
-        assert (begun.reviewed, ended.reviewed) == (reviewed, reviewed)
-        assert (ended.role, ended.outcome, ended.reason) == ("analyst", "delivered", "No tests.")
-
-    @pytest.mark.parametrize(("early", "is_setback"), [(False, True), (True, False)])
-    def test_an_approval_that_came_too_early_is_no_setback(
-        self, early: bool, is_setback: bool
-    ) -> None:
-        (turn,) = turns_of([BEGAN, replace(ENDED, outcome="sent_back", early=early)])
-        assert turn.is_setback == is_setback
-
 
 def test_a_run_is_what_its_events_tell() -> None:
     changed = FilesChanged(NOON, "programmer", 1, 1, ("a\nb.py",), 1, 3, 1)

@@ -16,7 +16,6 @@ from tests.scripted_agent.driving import (
     PtyAgent,
     event_names,
     eventually,
-    prompt_with_file,
     read_events,
 )
 
@@ -100,15 +99,6 @@ def test_a_signal_ends_the_agent(play: Play) -> None:
     assert event_names(agent.folder)[-1] == "SessionEnd"
 
 
-def test_the_end_is_not_told_to_a_server_that_has_taken_the_file_away(started: Start) -> None:
-    agent = started()
-    (events,) = agent.folder.glob("*.jsonl")
-    events.unlink()
-    agent.process.send_signal(signal.SIGHUP)
-    assert agent.wait_for_end() == 128 + signal.SIGHUP
-    assert not events.exists()
-
-
 def test_escape_stops_a_turn_fires_no_event_and_lets_the_next_message_have_its_turn(
     started: Start,
 ) -> None:
@@ -144,27 +134,6 @@ def test_commands_really_run_without_a_shell_and_their_output_is_in_the_answer(p
     )
     assert answer_of(agent) == "RESULT: FAIL 3\nto stdout;to stderr;$HOME; `id` 0"
     assert event_names(agent.folder).count("PostToolUse") == 2
-
-
-@pytest.mark.parametrize(
-    ("program", "answer"),
-    [("no-such-program", "127 no-such-program: No such file or directory"), ("./folder", "126 ")],
-)
-def test_a_command_that_cannot_run_has_an_exit_code(
-    play: Play, tmp_path: Path, program: str, answer: str
-) -> None:
-    (tmp_path / "folder").mkdir()
-    agent = play(f'run = [["{program}"]]', 'answer = "{exit_code} {output}"')
-    assert answer_of(agent).startswith(answer)
-
-
-def test_a_command_that_leaves_a_child_with_its_output_open_ends_all_the_same(play: Play) -> None:
-    child = "import time; time.sleep(0.5)"
-    script = (
-        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{child}']); print(1)"
-    )
-    agent = play(f'run = [["{{python}}", "-c", "{script}"]]', 'answer = "{output}"')
-    assert answer_of(agent) == "1"
 
 
 def test_files_are_written_and_changed_and_what_was_changed_before_is_no_error(
@@ -207,59 +176,6 @@ def test_a_change_that_cannot_be_made_fails_the_turn(
     assert list(outside.iterdir()) == []
 
 
-def test_a_response_file_that_cannot_be_written_does_not_stop_the_turn(
-    started: Start, tmp_path: Path
-) -> None:
-    agent = started()
-    agent.send(prompt_with_file(tmp_path / "missing" / "response.md"))
-    agent.wait_for("cannot write the response file")
-    assert answer_of(agent).startswith("Received ")
-
-
-def test_a_hanging_agent_stays_busy_whatever_is_pressed(play: Play, tmp_path: Path) -> None:
-    agent = play("misbehave = { hang = true }")
-    agent.wait_for("working")
-    agent.type(b"\x1b")
-    agent.type(b"\x03")
-    agent.wait_for("working · 1s")
-    assert not (tmp_path / "response.md").exists()
-    assert event_names(tmp_path)[-1] == "UserPromptSubmit"
-
-
-@pytest.mark.parametrize(("name", "written"), [("crash", False), ("crash_after_file", True)])
-def test_an_agent_crashes_with_a_code(play: Play, tmp_path: Path, name: str, written: bool) -> None:
-    agent = play(f"misbehave = {{ {name} = 7 }}")
-    assert agent.wait_for_end() == 7
-    assert (tmp_path / "response.md").exists() is written
-    assert event_names(tmp_path) == ["SessionStart", "UserPromptSubmit"]
-
-
-@pytest.mark.parametrize("reopen", ["true", "false"])
-def test_the_file_can_come_in_pieces(play: Play, tmp_path: Path, reopen: str) -> None:
-    text = "abcdefghi"
-    agent = play(
-        f"answer = '{text}'", f"misbehave = {{ pieces = 5, pause = 0.1, reopen = {reopen} }}"
-    )
-    response = tmp_path / "response.md"
-    sizes = set()
-
-    def is_whole() -> bool:
-        sizes.add(response.stat().st_size if response.exists() else 0)
-        return max(sizes) == len(text) + 1
-
-    eventually(is_whole, "the file is whole")
-    assert answer_of(agent) == text
-    assert sizes & {2, 4, 6, 8}
-
-
-def test_the_file_can_come_after_the_turn(play: Play, tmp_path: Path) -> None:
-    agent = play("answer = 'x'", "misbehave = { late_file = 0.5, pieces = 2, pause = 0.1 }")
-    answer_of(agent)
-    response = tmp_path / "response.md"
-    assert not response.exists()
-    eventually(lambda: response.exists() and response.read_text() == "x\n", "the file")
-
-
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [(b"\x1b[B\x1b[A\r", "done"), (b"n", REFUSED_ANSWER), (b"\x03", REFUSED_ANSWER)],
@@ -274,11 +190,3 @@ def test_an_agent_goes_on_only_when_it_is_permitted(
     assert answer_of(agent) == answer
     assert event_names(tmp_path)[2:] == ["PermissionRequest", "PostToolUse", "Stop"]
     assert (tmp_path / "response.md").exists() is (answer == "done")
-
-
-def test_a_start_up_question_for_a_person_is_refused_by_a_blind_enter(on_pty: Start) -> None:
-    agent = on_pty("startup_dialog = 'person'")
-    agent.wait_for("1. Yes")
-    assert event_names(agent.folder) == []
-    agent.type(b"\r")
-    assert agent.wait_for_end() == 1

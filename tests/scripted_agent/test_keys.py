@@ -9,17 +9,6 @@ from hypothesis import strategies as st
 from cli_agent_orchestrator.scripted_agent.console import PASTE_END, PASTE_START, Input, KeyReader
 
 
-def joined(inputs: list[Input]) -> list[Input]:
-    """Put text that came in several pieces together."""
-    found: list[Input] = []
-    for item in inputs:
-        if item.key == "typed" and found and found[-1].key == "typed":
-            found[-1] = Input("typed", found[-1].text + item.text)
-        else:
-            found.append(item)
-    return found
-
-
 @pytest.mark.parametrize(
     ("data", "inputs"),
     [
@@ -69,14 +58,3 @@ def test_a_paste_is_kept_byte_for_byte_however_it_is_cut(data: bytes, cuts: list
         Input("enter"),
     ]
     assert inputs[1].text.encode("utf-8", "surrogateescape") == data
-
-
-@given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cs"])), st.integers(1, 5))
-def test_typed_text_is_the_same_however_it_is_cut(text: str, size: int) -> None:
-    reader, data = KeyReader(), text.encode()
-    inputs = [
-        item
-        for start in range(0, len(data), size)
-        for item in reader.feed(data[start : start + size])
-    ]
-    assert joined(inputs) == ([Input("typed", text)] if text else [])

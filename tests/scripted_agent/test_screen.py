@@ -1,22 +1,17 @@
 """Rows fit the terminal, and nothing the agent says can look like a mark."""
 
-import re
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.text import columns_of
 from cli_agent_orchestrator.providers import scripted
 from cli_agent_orchestrator.scripted_agent.console import (
-    COLOR_PATTERN,
     CONTINUED,
     LINE,
-    PROMPT,
     answer_rows,
     erasing,
     message_row,
     plain,
-    prompt_row,
 )
 
 columns = st.integers(16, 200)
@@ -35,21 +30,6 @@ def test_an_answer_can_be_read_back_from_its_rows(text: list[str], width: int) -
     rows = list(answer_rows(answer, width))
     drawn = "\n".join(["▌ message", *rows, "▣ turn 1 over · 0.1s", "scripted ❯ "])
     assert scripted.last_answer(drawn) == answer
-
-
-@given(st.text(), columns)
-def test_the_input_box_is_one_row(draft: str, width: int) -> None:
-    row = re.sub(COLOR_PATTERN, "", prompt_row(draft, width))
-    assert columns_of(row) < width
-    assert row.startswith(PROMPT)
-    assert "\n" not in row
-
-
-@given(st.text(), columns)
-def test_a_message_shows_as_one_row(message: str, width: int) -> None:
-    row = message_row(message, max(width, 40))
-    assert "\n" not in row
-    assert columns_of(row) < max(width, 40)
 
 
 def test_a_long_message_shows_its_head_and_its_length() -> None:

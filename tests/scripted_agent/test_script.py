@@ -68,7 +68,6 @@ def test_every_setting_is_read() -> None:
         ("title = 1", "x.toml: title is 1, expected true or false"),
         ("n = " + "[" * 5000, "x.toml: its tables and lists are nested too deeply"),
         ("start_delay = -1", "x.toml: start_delay is -1, expected a number of seconds from 0 to"),
-        ("start_delay = true", "x.toml: start_delay is True, expected a number of seconds"),
         ("start_crash = 256", "x.toml: start_crash is 256, expected an exit code from 0 to 255"),
         ("startup_dialog = 'x'", "x.toml: startup_dialog is 'x', expected one of none, pass, per"),
         ("delay = 1", "x.toml: there is no setting 'delay'; there are: title, events,"),
@@ -76,8 +75,6 @@ def test_every_setting_is_read() -> None:
         ("[[rule]]\n[[rule]]\nrole = ''", "x.toml: rule 2: role is '', expected a text that is"),
         ("[[rule]]\nturn = [1, 0]", "x.toml: rule 1: turn is [1, 0], expected a whole number of"),
         ("[[rule]]\nrun = ['make']", "x.toml: rule 1: run is ['make'], expected commands as ar"),
-        ("[[rule]]\nrun = [[1]]", "x.toml: rule 1: run is [[1]], expected commands as argument"),
-        ("[[rule]]\nturn = 'x'", "x.toml: rule 1: turn is 'x', expected a whole number of at"),
         ("[[rule]]\nwrite = [{}]", "x.toml: rule 1: write 1: path is missing"),
         (
             "[[rule]]\nwrite = [{path = 'a', content = '', old = 'b'}]",

@@ -11,7 +11,6 @@ from cli_agent_orchestrator import __version__
 from cli_agent_orchestrator.core.models import (
     Choice,
     NewTerminal,
-    OutputMode,
     Question,
     Step,
     TerminalStatus,
@@ -144,19 +143,6 @@ def test_a_terminal_shows_all_its_fields(api: RunningApi, http: httpx.Client) ->
     }
 
 
-@pytest.mark.parametrize(("query", "mode"), [("", "full"), ("?mode=screen", "screen")])
-def test_output_is_read_in_each_mode(
-    api: RunningApi, http: httpx.Client, query: str, mode: str
-) -> None:
-    api.service.add()
-    # a screen may show half a character
-    api.service.outputs = {mode: f"the \udc80 {mode} output" for mode in OutputMode}
-    api.service.kept_records = ["/home/ada/record.jsonl"]
-    answer = http.get(f"/terminals/a1b2c3d4/output{query}").json()
-    records = ["/home/ada/record.jsonl"]
-    assert answer == {"output": f"the ? {mode} output", "mode": mode, "records": records}
-
-
 def test_a_question_is_told_with_its_choices(api: RunningApi, http: httpx.Client) -> None:
     api.service.add()
     assert http.get("/terminals/a1b2c3d4/question").json() == {"question": None}
@@ -183,31 +169,6 @@ def test_a_question_is_answered(api: RunningApi, http: httpx.Client) -> None:
     for body in ({"key": "Enter"}, {"key": "Enter", "question": "f00d"}):
         assert http.post("/terminals/a1b2c3d4/answer", json=body).status_code == 200
     assert len(api.service.pressed) == 2
-
-
-def test_a_status_is_explained_by_its_evidence(api: RunningApi, http: httpx.Client) -> None:
-    api.service.add()
-    answer = http.get("/terminals/a1b2c3d4/explain").json()
-    assert answer["terminal_id"] == "a1b2c3d4"
-    assert (answer["status"], answer["reason"]) == ("idle", "the title says so")
-    title, screen = answer["evidence"]
-    assert title.pop("age") > 0
-    assert title == {
-        "source": "title",
-        "status": "idle",
-        "detail": "⠋ shop",
-        "at": 1_700_000_000.5,
-        "found": False,
-    }
-    assert screen["status"] is None
-
-
-@pytest.mark.parametrize(("method", "path"), [("POST", "/exit"), ("DELETE", "")])
-def test_a_terminal_is_ended(api: RunningApi, http: httpx.Client, method: str, path: str) -> None:
-    api.service.add()
-    answer = http.request(method, f"/terminals/a1b2c3d4{path}")
-    assert (answer.status_code, answer.json()) == (200, {"success": True})
-    assert api.service.ended == ["a1b2c3d4"]
 
 
 def test_the_document_that_is_served_explains_everything_and_leads_nowhere_else(

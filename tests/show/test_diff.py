@@ -108,21 +108,6 @@ def test_what_became_of_a_file_is_said() -> None:
     assert [one.length for one in files] == [1, 1, 3, 0, 0, 2]
 
 
-@pytest.mark.parametrize(
-    ("patch", "path"),
-    [
-        ('diff --git "a/t\\tn\\\\\\"q" "b/t\\tn\\\\\\"q"\nnew mode 100755', 't\tn\\"q'),
-        ('diff --git "a/x', '"a/x'),
-        ('diff --git "', '"'),
-        ('diff --git x\nrename to y"', 'y"'),
-        ('diff --git x\nrename to "y', '"y'),
-        ('diff --git "\ud800"', "?"),
-    ],
-)
-def test_escapes_in_names_are_those_of_git(patch: str, path: str) -> None:
-    assert read_patch(patch)[0].path == path
-
-
 def test_what_a_file_holds_is_no_patch_of_its_own() -> None:
     inside = "+diff --git a/x b/x\n+--- a/x\n+@@ -1 +1 @@\n---- x\n"
     patch = f"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1,3 @@\n{inside}"
@@ -187,16 +172,6 @@ class TestPage:
         assert "No line is different." in page.written
         assert "The last line has no line end." in page.written
         assert not page.of("button")
-
-    def test_lines_can_be_commented_on(self) -> None:
-        page = Elements(patches_html(read_patch(CHANGED), commentable=True))
-        buttons = page.of("button", "diff-number")
-        assert len(buttons) == 7
-        where = [(one["data-path"], one["data-line"], one["data-side"]) for one in buttons]
-        assert where[1:3] == [("src/a.py", "2", "old"), ("src/a.py", "2", "new")]
-        assert buttons[1]["aria-label"] == "Comment on removed line 2 of src/a.py"
-        moved = Elements(patches_html(read_patch(MORE)[2:3], commentable=True)).of("button")
-        assert [one["data-path"] for one in moved] == ["new name", "old name", "new name"]
 
     def test_a_long_file_and_many_are_cut(self) -> None:
         lines = tuple(f"+{n}" for n in range(diff.MOST_LINES_OF_FILE + 1))

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from cli_agent_orchestrator.runs.view import Turn
 from cli_agent_orchestrator.show.turn import (
     LEGEND,
-    NARROWEST,
-    ROOM,
     WORDS,
     badge,
     label_of,
@@ -83,34 +81,6 @@ def test_agents_come_before_gates_which_have_no_cycle() -> None:
     assert "1. tests, round 1: delivered, 9.0 s" in drawn
     assert "2. analyst, round 1, cycle 1: not finished, 9.0 s" in drawn
     assert label_of([gate]) == "1 turn in 1 round: 1 delivered"
-
-
-def test_rounds_are_apart_and_named_by_their_number_where_the_word_has_no_room() -> None:
-    rounds = ([9.0] * 3, [0.0] * 4, [0.0] * 3, [0.0, 9.0], [0.0])
-    turns = [
-        replace(TURN, round=number, seconds=seconds)
-        for number, all_seconds in enumerate(rounds, 1)
-        for seconds in all_seconds
-    ]
-    drawn = timeline(turns, NOON)
-    boxes = Elements(drawn).of("rect", "timeline-box")
-    ends = [float(one["x"] or 0) + float(one["width"] or 0) for one in boxes]
-    gaps = [round(float(one["x"] or 0) - end) for one, end in zip(boxes[1:], ends, strict=False)]
-    assert gaps == [3, 3, 9, 3, 3, 3, 9, 3, 3, 9, 3, 9]
-    heads = re.findall('class="timeline-head">([^<]*)<', drawn)
-    assert heads == ["Round 1", "Round 2", "3", "Round 4", "5"]
-
-
-@pytest.mark.parametrize(("count", "seconds"), [(1, [0.0]), (16, [9.0]), (25, [1.0, 90.0])])
-def test_as_many_turns_as_can_be_told_apart_find_room(count: int, seconds: list[float]) -> None:
-    turns = [
-        replace(TURN, sequence=n, round=1 + n // 4, seconds=seconds[n % len(seconds)])
-        for n in range(count)
-    ]
-    _, picture = Elements(timeline(turns, NOON)).of("svg")
-    assert float(picture["width"] or 0) <= ROOM
-    # Where there are more, they are scrolled, and not too small to be seen.
-    assert min(widths(turns * 9, NOON)) >= NARROWEST
 
 
 def widths(turns: list[Turn], now: float) -> list[float]:

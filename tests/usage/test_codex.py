@@ -53,10 +53,6 @@ class TestHead:
                 Head("t2", "t0", "t1", is_own=False, is_forked=False),
             ),
             (
-                codex_head("t2", source={"subagent": {"thread_spawn": {"parent_thread_id": "t1"}}}),
-                Head("t2", "t2", "t1", is_own=False, is_forked=False),
-            ),
-            (
                 codex_head("t2", source={"subagent": "x"}, parent_thread_id="t1"),
                 Head("t2", "t2", "t1", is_own=False, is_forked=False),
             ),
@@ -65,7 +61,6 @@ class TestHead:
             (HEAD[:-1], None),
             (codex_head().replace(b"session_meta", b"turn_context"), None),
             (encode({"type": "session_meta", "payload": {"id": 7}}), None),
-            (encode({"type": "session_meta", "payload": "x"}), None),
         ],
     )
     def test_whose_a_record_is(self, line: bytes, head: Head | None) -> None:

@@ -14,10 +14,8 @@ from cli_agent_orchestrator.errors import GitError
 from cli_agent_orchestrator.work.changes import LeftOut
 from cli_agent_orchestrator.work.git import find_repository
 from cli_agent_orchestrator.work.snapshots import (
-    LARGEST_FILE,
     NO_COMMIT,
     OWN_REPOSITORY,
-    TOO_LARGE,
     UNREADABLE,
     Snapshots,
 )
@@ -29,7 +27,6 @@ from tests.work.projects import (
     make_repository,
     snapshots_of,
     write,
-    write_empty,
 )
 
 FILES = {"a.txt": "a\n", "src/b.py": "b\n", ".gitignore": "*.log\n"}
@@ -326,20 +323,6 @@ def test_what_cannot_be_read_is_left_out_and_left_alone() -> None:
         assert (project / "secret").read_text() == "other\n"
 
 
-def test_large_files_are_left_out_and_left_alone(project: Path) -> None:
-    snapshots = snapshots_of(project)
-    old = snapshots.take(0, "start")
-    for name in ("a.txt", "large"):
-        write_empty(project / name, LARGEST_FILE + 1)
-    write_empty(project / "fits", LARGEST_FILE)
-    new = snapshots.take(1, "programmer")
-    assert new.left_out == (LeftOut("a.txt", TOO_LARGE), LeftOut("large", TOO_LARGE))
-    assert [one.path for one in snapshots.changes(old.tree, new.tree)] == ["fits"]
-    assert snapshots.restore(old.tree) == ("fits",)
-    assert (project / "a.txt").stat().st_size == LARGEST_FILE + 1
-    assert (project / "large").exists()
-
-
 def test_repositories_in_the_work_folder_are_kept_by_their_commit(
     project: Path, tmp_path: Path
 ) -> None:
@@ -425,22 +408,6 @@ def test_a_file_that_no_snapshot_has_is_not_written_over(project: Path) -> None:
         snapshots.restore(old.tree)
     assert (project / "src").read_text() == "ignored\n"
     assert (project / "a.txt").read_text() == "a\n"
-
-
-def test_a_file_becomes_a_folder_and_back(project: Path) -> None:
-    before = fingerprint(project)
-    snapshots = snapshots_of(project)
-    old = snapshots.take(0, "start")
-    (project / "a.txt").unlink()
-    write(project, {"a.txt/deep/x": "x\n"})
-    (project / "a.txt/empty").mkdir()
-    (project / "src/b.py").unlink()
-    (project / "src").rmdir()
-    write(project, {"src": "file\n"})
-    new = snapshots.take(1, "programmer")
-    assert set(content(snapshots, new)) == {".gitignore", "a.txt/deep/x", "src"}
-    snapshots.restore(old.tree)
-    assert fingerprint(project) == before
 
 
 def test_a_work_folder_that_became_a_link_is_left_alone(project: Path, tmp_path: Path) -> None:

@@ -78,19 +78,6 @@ def test_changes_are_told_by_path_and_kind(project: Path) -> None:
     assert b"src/b.py" in snapshots.diff(old.tree, new.tree, stat=True)
 
 
-def test_several_differences_are_told_at_once(project: Path) -> None:
-    snapshots = snapshots_of(project)
-    taken = [snapshots.take(0, "start")]
-    for number, text in enumerate(("1\n", "2\n", "2\n", "1\n", "2\n"), 1):
-        write(project, {"a.txt": text})
-        taken.append(snapshots.take(number, "programmer"))
-    pairs = [(old, new) for old, new in pairwise(taken)]
-    told = snapshots.diffs([(old.tree, new.tree) for old, new in pairs])
-    assert told == [snapshots.diff(old.tree, new.tree) for old, new in pairs]
-    assert [bool(patch) for patch in told] == [True, True, False, True, True]
-    assert snapshots.diffs([]) == []
-
-
 def test_of_too_many_differences_the_rest_is_left_out(project: Path) -> None:
     snapshots = snapshots_of(project)
     taken = [snapshots.take(0, "start")]

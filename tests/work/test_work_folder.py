@@ -183,15 +183,6 @@ def test_without_a_run_folder_nothing_is_known_and_nothing_is_in_the_way(project
     assert work.look(4, "programmer") == Seen()
 
 
-def test_where_none_can_be_taken_the_run_goes_on_and_says_so(project: Path) -> None:
-    work = open_here(project)
-    write(project.parent, {"state": "in the way"})
-    assert work.begin(0, is_in_flight=False) == (0, [])
-    assert work.why_no_snapshots.startswith("it cannot be kept: ")
-    assert work.snapshots is None
-    assert work.look(1, "programmer") == Seen()
-
-
 def test_a_folder_with_too_much_in_it_is_not_copied(project: Path, store: Path) -> None:
     def begun() -> WorkFolder:
         repository = find_repository(project, os.environ)
