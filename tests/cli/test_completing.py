@@ -164,7 +164,7 @@ def test_a_real_shell_completes(desk: Desk, shell: str) -> None:
         pane.press("Enter")
         pane.until_shown("^ready")
         for begun, whole in (
-            ("cao run --provider cl", "cao run --provider claude_code"),
+            ("cao run --provider cla", "cao run --provider claude_code"),
             ("cao watch k", "cao watch k3f9"),
             ("cao answer --role te", "cao answer --role tester"),
             ("cao run --flow so", "cao run --flow solo"),

@@ -251,7 +251,7 @@ def is_dialog(lines: Sequence[str]) -> bool:
     """Is there a question, or a menu, in the place of the composer?"""
     # A later version may have other rows below the hint.
     parts = blocks(lines)[-2:]
-    if any(map(is_known_footer, chain(*parts[1:]))):
+    if any(find(KNOWN_FOOTER_PATTERN, row) for row in chain(*parts[1:])):
         parts = parts[1:]
     hints = ["\n".join(part[-2:]) for part in parts]
     is_menu = any(find(MENU_PATTERN, hint) and not find("^›", hint) for hint in hints)
