@@ -8,7 +8,6 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.notices.decide import (
     NoticeKind,
     NoticeSettings,
-    TerminalWay,
     read_notice_settings,
 )
 
@@ -16,7 +15,7 @@ from cli_agent_orchestrator.notices.decide import (
 def test_without_a_table_only_the_bell_rings() -> None:
     settings = read_notice_settings({})
     assert settings == NoticeSettings()
-    assert settings.terminal is TerminalWay.BELL
+    assert settings.terminal == "bell"
     assert settings.events == set(NoticeKind)
     assert settings.channels == ()
     assert not settings.has_secrets
@@ -36,7 +35,7 @@ def test_all_of_it_is_read() -> None:
     )
     assert settings == NoticeSettings(
         frozenset({NoticeKind.PASS, NoticeKind.NEEDS_YOU}),
-        TerminalWay.OSC9,
+        "osc9",
         True,
         "https://ntfy.sh/my-topic_1",
         "tk_x",

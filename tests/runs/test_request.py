@@ -30,8 +30,8 @@ def test_options_come_before_the_environment_the_task_and_the_file(tmp_path: Pat
     request = build_request(
         {**options, "MAX_ROUNDS": "2"}, {"MAX_ROUNDS": "3", "MAX_REVIEW_CYCLES": "3"}
     )
-    limits = request.config.rules.limits
-    assert (limits.max_rounds, limits.max_review_cycles) == (2, 3)
+    rules = request.config.rules
+    assert (rules.max_rounds, rules.max_review_cycles) == (2, 3)
     assert (request.config.handoff.poll_seconds, request.config.handoff.idle_grace) == (4, 5)
     named = ("MAX_ROUNDS", "MAX_REVIEW_CYCLES", "POLL_SECONDS", "IDLE_GRACE_SECONDS")
     words = ["option", "environment", "task", "file"]

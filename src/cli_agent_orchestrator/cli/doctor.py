@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import click
 from msgspec import Struct
@@ -67,14 +66,11 @@ WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
 NO_ANSWER = "look what `{} {}` says"
 
 
-class State(StrEnum):
-    OK = "ok"
-    NOTE = "note"
-    MISSING = "missing"
-    WRONG = "wrong"
-
-
-OK, NOTE, MISSING, WRONG = State
+State = Literal["ok", "note", "missing", "wrong"]
+OK: Final = "ok"
+NOTE: Final = "note"
+MISSING: Final = "missing"
+WRONG: Final = "wrong"
 
 
 class Diagnosis(Struct, frozen=True):

@@ -380,7 +380,7 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
             verdict = replace(verdict, obstacles=(against,))
         if verdict.approved:
             return Outcome(Meaning.APPROVED, verdict)
-        if turn.cycle < rules.limits.max_review_cycles:
+        if turn.cycle < rules.max_review_cycles:
             return Outcome(Meaning.SENT_BACK, verdict, turn.cycle + 1)
         return Outcome(Meaning.CYCLES_USED_UP, verdict, turn.cycle)
     if stage.kind is StageKind.WORK:
@@ -438,7 +438,7 @@ def _cleared(then: str) -> Outcome:
 
 
 def _failed(against: Verdict | CheckResult | Refused, number: int, rules: LoopRules) -> Outcome:
-    if number < rules.limits.max_rounds:
+    if number < rules.max_rounds:
         return Outcome(Meaning.FAILED, against, number + 1)
     return Outcome(Meaning.ROUNDS_USED_UP, against, number)
 

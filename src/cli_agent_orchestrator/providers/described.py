@@ -52,10 +52,6 @@ class Pattern(Struct, frozen=True, forbid_unknown_fields=True):
     sample: str
 
 
-class Grouped(Pattern, frozen=True):
-    """A pattern of which the first group counts."""
-
-
 class Mark(Pattern, frozen=True, kw_only=True):
     kind: Kind = field(name="is", default="asking")
     where: Literal["title", "screen", "above", "below", "turn", "top"] = "screen"
@@ -90,8 +86,8 @@ class Box(Pattern, frozen=True):
     """Is the paragraph right above it no part of the conversation?"""
     placeholder: Pattern | None = None
     """What is not typed, with its escape sequences; dim text never is."""
-    muted: Grouped | None = None
-    """The color of text that is not typed."""
+    muted: Pattern | None = None
+    """The color of text that is not typed: its first group."""
     colored: Pattern | None = None
     """A last row that is a box by its colors alone."""
     sent: Pattern | None = None
@@ -106,8 +102,8 @@ class Screen(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a conversation begins: without a message below it nothing was answered."""
     noise: Pattern | None = None
     """What is removed from every row."""
-    answer: Grouped | None = None
-    """Its last match in a turn."""
+    answer: Pattern | None = None
+    """The first group of its last match in a turn."""
     margin: int = 0
     """How far the further rows of an answer are indented."""
     gives_back: bool = False
@@ -241,7 +237,7 @@ def _check(one: Pattern, where: str, place: str) -> None:
     try:
         if len(one.pattern) > LONGEST_PATTERN:
             fault, expected = "it is too long", f"at most {LONGEST_PATTERN} characters"
-        elif isinstance(one, Grouped) and not re.compile(one.pattern).groups:
+        elif place.endswith((".answer", ".muted")) and not re.compile(one.pattern).groups:
             fault, expected = f"{one.pattern!r} has no group", "(…) around what counts"
         elif find(one.pattern, one.sample):
             return

@@ -28,7 +28,7 @@ from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles, ensure_response_dir
 from ..pipeline.machine import with_more_rounds
 from ..pipeline.prompts import Briefing
-from ..pipeline.resuming import Remedy, should_auto_resume
+from ..pipeline.resuming import should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
 from ..settings.gates import Gate
 from ..settings.layout import REPLACED_STATE, check_place, run_folder, said_of_place, turns_folder
@@ -178,7 +178,7 @@ class Conductor:
             state = load_state(run_folder(self._given.state_folder, record.id))
         if state is None or not self._config.resume or "MAX_ROUNDS" not in self._request.insisted:
             return state
-        return with_more_rounds(state, self._config.rules.limits.max_rounds)
+        return with_more_rounds(state, self._config.rules.max_rounds)
 
     def _begin_in_tree(self) -> RunState:
         if "STATE_FILE" in self._request.insisted:
@@ -414,7 +414,7 @@ class Conductor:
             began = self._began(client, state)
             self._tell(structs.replace(began, resumed=True, replaced=replaced))
             if self._config.missing:
-                state = runner.answer_missing(state, Remedy(self._config.missing))
+                state = runner.answer_missing(state, self._config.missing)
             return self._loop(client, runner, state)
 
     def _find_agents(self, client: ApiClient, state: RunState) -> tuple[RunState, tuple[str, ...]]:
@@ -583,7 +583,7 @@ class Conductor:
             providers={role: state.provider_of(role) for role in state.terminals},
             archive=str(turns_folder(self._folder).path),
             permissions=", ".join(sorted(filter(None, told))),
-            max_rounds=self._config.rules.limits.max_rounds,
+            max_rounds=self._config.rules.max_rounds,
             reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
         )
 
