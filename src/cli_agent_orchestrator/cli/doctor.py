@@ -80,7 +80,6 @@ class Diagnosis(Struct, frozen=True):
     advice: str = ""
     """What to know about it, one thing a line."""
     needed: bool = False
-    """Is a run impossible without it?"""
     logged_out: bool = False
     mend: str = ""
     """The one command that repairs it, if there is one."""
@@ -204,7 +203,6 @@ def conclude(findings: Sequence[Diagnosis], cao: str) -> tuple[bool, str]:
 
 
 def install_command(package: str, environ: Mapping[str, str]) -> str:
-    """Return the command that installs a package on this machine; empty if none is known."""
     for program, words in INSTALLERS.items():
         if shutil.which(program, path=environ.get("PATH")):
             return f"{words} {package}"

@@ -86,7 +86,6 @@ class Wait(Struct, frozen=True):
     old_error: bool = False
     """Was the terminal in error before the prompt was sent, and in no other status since?"""
     asking: bool = False
-    """Did the agent wait for a person when its status was last known?"""
     silence: Retry | None = None
     """The last requests, if they had no answer."""
 
@@ -235,7 +234,6 @@ class Sent(StrEnum):
     """The run ended while it was sent, or its delivery was not confirmed."""
     YES = "yes"
     FAILED = "failed"
-    """The agent had it, and its turn failed."""
 
 
 SaveSent = Callable[[Sent], None]

@@ -42,8 +42,6 @@ PATH = r"(?<![\w.:/~-])~?(?:/[^\s/'\"`:;,)]+){2,}/?"
 
 
 class NoticeKind(StrEnum):
-    """What a notice is about, in the words of the user's configuration."""
-
     NEEDS_YOU = "needs_you"
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -90,7 +88,6 @@ class Noticing:
         self._left: float | None = None
         self._stalled = ""
         self._against = ""
-        """The last point against the work."""
 
     def hear(self, event: RunEvent) -> RunNotice | None:
         worth = self._worth(event)
@@ -243,7 +240,6 @@ def read_notice_settings(table: Any) -> NoticeSettings:
 
 # Any: each key has its own type
 def _read(key: str, value: Any) -> Any:
-    """Return the value of a key, None if it is none for that."""
     match key, value:
         case "events", list():
             for word in value:

@@ -211,8 +211,6 @@ class Pause(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """The run is over."""
-
     final_status: FinalStatus
 
 
@@ -248,7 +246,6 @@ def due_step(state: RunState) -> Turn | Check | None:
 
 
 def with_more_rounds(state: RunState, max_rounds: int) -> RunState:
-    """Return the next round of a run that has used up fewer; any other state stays as it is."""
     if state.final_status is not FinalStatus.FAIL or state.round >= max_rounds:
         return state
     return _start_round(replace(state, final_status=FinalStatus.RUNNING), state.round + 1)
@@ -504,7 +501,6 @@ def _stage(state: RunState) -> Stage:
 
 
 def _settle(state: RunState) -> RunState:
-    """Fall back to the stage or the turn whose result is missing."""
     now = stage = _stage(state)
     while (before := state.flow.work_before(stage)) and not state.has_output(before.author):
         stage = before

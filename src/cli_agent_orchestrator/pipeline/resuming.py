@@ -34,7 +34,6 @@ CHOICES = (
 def should_auto_resume(
     saved: RunState | None, resume: bool | None, against: tuple[str, ...] = ()
 ) -> bool:
-    """Is the saved run to be resumed? `resume` is what was asked for; None if nothing was."""
     if resume is False:
         return False
     if saved is not None and saved.final_status is FinalStatus.RUNNING:

@@ -79,7 +79,6 @@ class Box(Pattern, frozen=True):
     more: Pattern | None = None
     """How its further rows begin."""
     least: int = 1
-    """How many rows it has, at least."""
     footer: tuple[int, int] | None = None
     """How many rows with text follow it, at least and at most, `below` included."""
     caption: bool = False
@@ -101,11 +100,9 @@ class Screen(Struct, frozen=True, forbid_unknown_fields=True):
     banner: Pattern | None = None
     """Where a conversation begins: without a message below it nothing was answered."""
     noise: Pattern | None = None
-    """What is removed from every row."""
     answer: Pattern | None = None
     """The first group of its last match in a turn."""
     margin: int = 0
-    """How far the further rows of an answer are indented."""
     gives_back: bool = False
     """Does the text of a stopped turn return to the box?"""
 
@@ -126,7 +123,6 @@ class Start(Struct, frozen=True, forbid_unknown_fields=True):
     at_least: str = ""
     below: str = ""
     versions: tuple["Start", ...] = ()
-    """What is different for some versions."""
 
     def for_version(self, version: tuple[int, ...]) -> "Start":
         for other in self.versions if version else ():
@@ -145,7 +141,6 @@ class Keys(Struct, frozen=True, forbid_unknown_fields=True):
     clear: tuple[str, ...] = ("C-u",)
     submit: tuple[str, ...] = ("Enter",)
     times: int = 1
-    """How often the keys that clear are pressed."""
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
@@ -285,8 +280,6 @@ STATUS_OF_TITLE = {
 
 
 class View(Struct, frozen=True):
-    """What stands in which rows of a screen."""
-
     lines: Sequence[str]
     box: range | None
     end: int
@@ -321,8 +314,6 @@ class View(Struct, frozen=True):
 
 
 class Reader(Struct, frozen=True):
-    """Answers what a provider is asked by what a description says."""
-
     described: Description
     here: Path
 

@@ -64,7 +64,6 @@ class Plan(Struct, frozen=True):
 
 
 def in_need_of_snapshots(rules: LoopRules, gates: Iterable[Gate]) -> str:
-    """Return which settings need snapshots, in words; empty if none does."""
     asked = {
         "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.review_bound == "require",
         "PROOF=require (say --proof report)": rules.proof == "require",
@@ -79,8 +78,6 @@ class _Skipped(Exception):
 
 
 class StoppedByPerson(Stopped):
-    """A person ended the run and its agents."""
-
     def __init__(self) -> None:
         super().__init__("a person stopped the run")
 
@@ -282,7 +279,6 @@ class Runner:
         self._record(dispatch, reply, self._stopwatch.worked_by(self._now))
 
     def _note_handoff(self, event: events.HandoffEvent) -> None:
-        """Watch the time and pass the event on, with its place in the run."""
         if event.status is not None:
             waiting = event.status is TerminalStatus.WAITING_USER_ANSWER
             self._stopwatch = self._stopwatch.see(event.at, waiting)
@@ -384,7 +380,6 @@ class Runner:
     def _begin_check(
         self, check: machine.Check, command: str
     ) -> tuple[events.CheckBegan, GatePlace]:
-        """Report the command that is about to check the work, and each line of its output."""
         stage = self.state.flow.last_work
         began = events.CheckBegan(
             self._now,

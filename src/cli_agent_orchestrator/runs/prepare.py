@@ -183,7 +183,6 @@ def prepare_saved_run(
 def _settings_of(
     request: RunRequest, warn: Warn, state: RunState, record: RunRecord | None, here: RunConfig
 ) -> RunConfig:
-    """Return the settings with which a run began, changed by those that are given now."""
     began_with: Mapping[str, str] = {}
     won: set[str] = set()
     # Those of a stranger could allow the agents more than this user would.

@@ -227,7 +227,6 @@ class Conductor:
                     self._tree.remove(self._tree.base)
 
     def _resume_known(self, run: str) -> RunState:
-        """Take the run with an id to its end, in its work tree if it has one."""
         # First: another command may be about to apply or discard its work.
         self._recorder.hold(run)
         record = read_record(run_folder(self._given.state_folder, run))
@@ -344,7 +343,8 @@ class Conductor:
             return
         if record.terminals:
             # They know the same response files.
-            self._end_agents_of(record, client)
+            exit_terminals(client, record.terminals.values())
+            forget_agents(run_folder(self._given.state_folder, record.id))
             self._warn("the unfinished run's agents are ended, so that they do not write into this")
         self._warn(
             f"`cao resume {record.id}` goes on with the unfinished run when this one has ended"
@@ -362,10 +362,6 @@ class Conductor:
             if is_ours and run.unsaved and not run.ended and not run.is_live:
                 delete_session(client, session_name_of(run.id))
                 forget_agents(run_folder(self._given.state_folder, run.id))
-
-    def _end_agents_of(self, run: RunRecord, client: ApiClient) -> None:
-        exit_terminals(client, run.terminals.values())
-        forget_agents(run_folder(self._given.state_folder, run.id))
 
     def _save(self, state: RunState) -> None:
         self._state_file.save_state(state)

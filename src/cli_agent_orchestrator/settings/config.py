@@ -135,7 +135,6 @@ def read_all(kind: type[Part], texts: Mapping[str, str]) -> Part:
 
 
 def _decided(kind: type[Struct], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that settings decide, and the parts that have such fields."""
     found: dict[str, Any] = {}
     for one in fields(kind):
         if one.encode_name != one.name:
