@@ -16,6 +16,10 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.cli.doctor import (
+    MISSING,
+    NOTE,
+    OK,
+    WRONG,
     Diagnosis,
     State,
     conclude,
@@ -95,20 +99,20 @@ def test_with_tmux_and_an_agent_a_run_is_possible_also_without_git(desk: Desk) -
     assert "tested" not in found["agent codex"].detail
     git = found["git"]
     assert (git.state, git.detail, git.mend) == (
-        State.MISSING,
+        MISSING,
         "no git on the PATH",
         "brew install git",
     )
     assert git.advice == "without it there are no snapshots, undo, proof or work trees"
     assert conclude([*found.values()], "cao")[0]
     desk.install("git", "echo git version 2.39.5")
-    assert desk.said("git") == (State.OK, f"2.39.5, {desk.programs}/git", "", "")
+    assert desk.said("git") == (OK, f"2.39.5, {desk.programs}/git", "", "")
 
 
 def test_without_an_agent_what_works_all_the_same_is_said(desk: Desk) -> None:
     desk.install("apt-get")
     state, detail, advice, mend = desk.said("tmux")
-    assert (state, advice, mend) == (State.MISSING, "", "sudo apt-get install tmux")
+    assert (state, advice, mend) == (MISSING, "", "sudo apt-get install tmux")
     assert "install" not in detail
     assert desk.conclusion() == (False, "A run is not possible without: tmux")
     desk.install_tmux()
@@ -210,7 +214,7 @@ def test_a_mistake_in_the_configuration_is_one_finding_and_all_else_is_looked_at
     known = desk.findings().keys()
     file = desk.configure(content)
     found = desk.findings()
-    [wrong] = [one for one in found.values() if one.state is State.WRONG]
+    [wrong] = [one for one in found.values() if one.state == WRONG]
     assert (wrong.subject, wrong.advice) == ("configuration", f"correct {file}")
     assert said in wrong.detail
     says = "A run is not possible until this is put right: configuration"
@@ -224,9 +228,9 @@ def test_a_server_that_was_named_is_told_with_where_its_name_is_from(desk: Desk)
     with third_party() as theirs:
         desk.environ["CAO_API"] = theirs.url
         told = f"{theirs.url}, version unknown, named by CAO_API"
-        assert desk.said("server") == (State.OK, told, "", "")
+        assert desk.said("server") == (OK, told, "", "")
     state, detail, *_ = desk.said("server")
-    assert state is State.NOTE
+    assert state == NOTE
     assert "named by CAO_API" in detail
 
 
@@ -234,16 +238,16 @@ def test_whether_the_port_is_free_is_said(desk: Desk, tmp_path: Path) -> None:
     assert desk.said("port")[1] == "any that is free (CAO_PORT=0)"
     free = free_port()
     desk.environ["CAO_PORT"] = str(free)
-    assert desk.said("port") == (State.OK, f"{free}, free", "", "")
+    assert desk.said("port") == (OK, f"{free}, free", "", "")
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     with running_api(state=state) as server:
         desk.environ["CAO_PORT"] = str(server.port)
-        assert desk.said("port")[:2] == (State.OK, f"{server.port}, your server")
+        assert desk.said("port")[:2] == (OK, f"{server.port}, your server")
     with third_party() as theirs:
         port = desk.environ["CAO_PORT"] = theirs.url.rpartition(":")[2]
         found = desk.findings()["port"]
-    assert (found.state, found.mend) == (State.NOTE, "cao server --port 0")
+    assert (found.state, found.mend) == (NOTE, "cao server --port 0")
     assert found.detail == f"{port}, another program listens there"
     assert theirs.asked == []
 
@@ -255,12 +259,12 @@ def test_a_token_that_others_may_read_has_to_go(desk: Desk, tmp_path: Path) -> N
     token.chmod(0o644)
     desk.install_tmux()
     again = "the next start makes a new one"
-    wrong = (State.WRONG, f"{token}, others may read it", again, f"rm {token}")
+    wrong = (WRONG, f"{token}, others may read it", again, f"rm {token}")
     assert desk.said("token") == wrong
     said = "A run is not possible until this is put right: token"
     assert desk.conclusion() == (False, said)
     token.chmod(0o600)
-    assert desk.said("token")[0] is State.OK
+    assert desk.said("token")[0] == OK
 
 
 def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
@@ -268,20 +272,20 @@ def test_a_state_folder_that_others_may_write_to_has_to_be_mended(
 ) -> None:
     folder = tmp_path / "state"
     state, detail, *_ = desk.said("state folder")
-    assert state is not State.MISSING
+    assert state != MISSING
     assert detail == f"{folder} (not there yet: the first start makes it)"
     folder.mkdir(mode=0o700)
     assert desk.said("state folder")[1] == str(folder)
     desk.wd = tmp_path
     state, _, advice, _ = desk.said("state folder")
-    assert (state, "is inside the work folder" in advice) == (State.NOTE, True)
+    assert (state, "is inside the work folder" in advice) == (NOTE, True)
     folder.chmod(0o777)
     said = f"the state folder {folder} can be written by others"
-    assert desk.said("state folder") == (State.WRONG, said, "", f"chmod go-w {folder}")
+    assert desk.said("state folder") == (WRONG, said, "", f"chmod go-w {folder}")
     folder.rmdir()
     folder.touch()
     desk.environ["CAO_STATE_DIR"] = f"{folder}/below"
-    assert desk.said("state folder")[0] is State.WRONG
+    assert desk.said("state folder")[0] == WRONG
 
 
 def test_another_package_with_the_same_import_name_is_noted(
@@ -299,29 +303,29 @@ def test_a_variable_that_is_not_known_is_said(desk: Desk) -> None:
     assert "environment" not in desk.findings()
     desk.environ["CAO_PROT"] = "1"
     found = desk.findings()["environment"]
-    assert found.state is State.NOTE
+    assert found.state == NOTE
     assert found.detail.startswith("CAO_PROT is set, but cao does not know it")
 
 
 def test_who_is_told_of_runs_is_said_and_not_by_which_address(desk: Desk) -> None:
-    assert desk.said("notifications")[0] is State.OK
+    assert desk.said("notifications")[0] == OK
     file = desk.configure('[notify]\nntfy = "https://ntfy.sh/s3cr3t"\ndesktop = true\n')
     file.chmod(0o640)
     state, detail, _, mend = desk.said("notifications")
-    assert (state, mend) == (State.NOTE, f"chmod 600 {file}")
+    assert (state, mend) == (NOTE, f"chmod 600 {file}")
     assert detail.startswith("desktop, ntfy; others may read ")
     file.chmod(0o600)
     nobody = "desktop, ntfy; there is no notify-send, so the desktop is not told"
-    assert desk.said("notifications")[:2] == (State.NOTE, nobody)
+    assert desk.said("notifications")[:2] == (NOTE, nobody)
     desk.install("notify-send")
     tries = "desktop, ntfy; `cao notify test` tries them"
-    assert desk.said("notifications") == (State.OK, tries, "", "")
+    assert desk.said("notifications") == (OK, tries, "", "")
     desk.configure('[notify]\ncommand = ["tell", "s3cr3t"]')
     nothing = "command; the program of command is not there, or cannot be run"
-    assert desk.said("notifications") == (State.NOTE, nothing, f"correct {file}", "")
+    assert desk.said("notifications") == (NOTE, nothing, f"correct {file}", "")
     desk.configure('[notify]\nntfy = "s3cr3t"\n')
     found = desk.findings()["notifications"]
-    assert (found.state, found.advice, found.needed) == (State.WRONG, f"correct {file}", True)
+    assert (found.state, found.advice, found.needed) == (WRONG, f"correct {file}", True)
     assert "s3cr3t" not in found.detail
 
 
@@ -329,7 +333,7 @@ def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
     desk: Desk, tmp_path: Path
 ) -> None:
     state = tmp_path / "state"
-    assert desk.said("leftovers") == (State.OK, "none of 0 runs", "", "")
+    assert desk.said("leftovers") == (OK, "none of 0 runs", "", "")
     folder = make_run(state, tmp_path, "20261115-084037-k3f9")
     record = read_record(folder)
     assert record is not None
@@ -337,7 +341,7 @@ def test_what_runs_have_left_is_said_with_the_command_that_removes_it(
     make_run(state, tmp_path, "20261115-084038-x7zq")
     left = "agents of 1 ended run, records of 1 old run"
     shows = "`cao clean` shows it, and asks first"
-    assert desk.said("leftovers") == (State.NOTE, left, shows, "cao clean --yes")
+    assert desk.said("leftovers") == (NOTE, left, shows, "cao clean --yes")
 
 
 Version = tuple[int, ...]

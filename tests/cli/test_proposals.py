@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cli_agent_orchestrator.cli.doctor import Diagnosis, State
-from cli_agent_orchestrator.cli.init import MARK_FILES, READ_FILES, Proposal, propose
+from cli_agent_orchestrator.cli.doctor import OK, Diagnosis
+from cli_agent_orchestrator.cli.init import MARK_FILES, READ_FILES, propose
 
 
 def package(test: str) -> str:
@@ -13,11 +13,11 @@ def package(test: str) -> str:
 
 
 def reason_of(files: dict[str, str]) -> str:
-    return next(propose(files, {})).reason
+    return next(propose(files, {}))[2]
 
 
 def proposed(files: dict[str, str], name: str = "PROJECT_TEST_CMD") -> str:
-    return next((one.value for one in propose(files, {}) if one.name == name), "")
+    return next((value for one, value, _ in propose(files, {}) if one == name), "")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_tests_of_python_need_no_other_mark(files: dict[str, str], command: str)
 
 
 def agent(detail: str, *, logged_out: bool = False) -> Diagnosis:
-    return Diagnosis("agent", State.OK, detail, logged_out=logged_out)
+    return Diagnosis("agent", OK, detail, logged_out=logged_out)
 
 
 NONE: dict[str, Diagnosis] = {}
@@ -103,15 +103,15 @@ TESTS = {"go.mod": ""}
 def test_the_flow_fits_the_tests_and_the_agents(
     files: dict[str, str], agents: dict[str, Diagnosis], flow: str, reason: str
 ) -> None:
-    (found,) = [one for one in propose(files, agents) if one.name == "FLOW"]
-    assert found.value == flow
-    assert reason in found.reason
+    [(_, value, why)] = [one for one in propose(files, agents) if one[0] == "FLOW"]
+    assert value == flow
+    assert reason in why
 
 
 def test_the_agent_is_one_that_is_logged_in_if_there_is_one() -> None:
     codex, claude = agent("0.9", logged_out=True), agent("2.1, logged in")
     *_, chosen = propose({}, {"codex": codex, "claude_code": claude})
-    assert chosen == Proposal("PROVIDER", "claude_code", "2.1, logged in; also installed: codex")
+    assert chosen == ("PROVIDER", "claude_code", "2.1, logged in; also installed: codex")
     *_, only = propose({}, {"codex": codex})
-    assert only.value == "codex"
-    assert "PROVIDER" not in {one.name for one in propose({}, {})}
+    assert only[1] == "codex"
+    assert "PROVIDER" not in {name for name, *_ in propose({}, {})}

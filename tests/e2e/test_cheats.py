@@ -22,7 +22,7 @@ from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from cli_agent_orchestrator.runs.loop import Plan, Runner
 from cli_agent_orchestrator.scripted_agent.agent import find_rule, read_turn, render_answer
 from cli_agent_orchestrator.scripted_agent.script import parse_script
-from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.config import LoopRules, ReviewRules
 from cli_agent_orchestrator.work.folder import held_back_of, open_work_folder
 from tests.e2e.cheating import CHEATS, FILES, HONEST, KILL, Cheat, End, script_of
 from tests.e2e.conftest import Machine, inherited
@@ -83,7 +83,8 @@ class Stage(Rig):
         super().__init__(self.project, FakeServer(self.answer), self.state_folder)
         self.flow = packaged_flow(cheat.flow)
         self.rules = LoopRules(
-            Limits(max_rounds=1, max_review_cycles=1),
+            1,
+            1,
             ReviewRules(min_cycles=1, require_evidence=False),
             proof="report",
         )

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import HandoffError, HandoffTimeout, NoResponseFile
 from cli_agent_orchestrator.events import EventKind
-from cli_agent_orchestrator.handoff.wait import ReplySource
 from tests.handoff.fakes import RULES, TERMINAL, Stage
 
 IDLE = TerminalStatus.IDLE
@@ -84,7 +83,7 @@ def test_without_a_file_the_last_output_does_when_that_is_allowed(tmp_path: Path
     stage.status(10, IDLE)
     reply = stage.handoff.wait_for_response_file(TERMINAL, stage.role, 3)
     assert reply.text == "what the screen says"
-    assert reply.source is ReplySource.OUTPUT
+    assert reply.source == "output"
     assert reply.archive.read_text() == "what the screen says"
     assert reply.archive.name == "003-analyst.md"
 

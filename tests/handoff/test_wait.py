@@ -12,10 +12,8 @@ from cli_agent_orchestrator.handoff.wait import (
     Action,
     End,
     FileState,
-    FirstStep,
     KeepWaiting,
     Observation,
-    ReplySource,
     Sent,
     Signature,
     TurnEnd,
@@ -194,15 +192,15 @@ def test_the_first_step_of_a_turn(
     status: TerminalStatus, responded: bool, knows_keys: bool
 ) -> None:
     steps = {sent: first_step(sent, status, responded, knows_keys) for sent in Sent}
-    assert steps[Sent.NO] is FirstStep.SEND
+    assert steps[Sent.NO] == "send"
     if status is ERROR:
-        assert {steps[sent] for sent in Sent if sent is not Sent.NO} == {FirstStep.ASK_AGAIN}
+        assert {steps[sent] for sent in Sent if sent is not Sent.NO} == {"ask_again"}
         return
     is_found_by_a_look = responded or status in (PROCESSING, WAITING)
-    by_a_look = FirstStep.WAIT if is_found_by_a_look else FirstStep.ASK_AGAIN
-    assert steps[Sent.YES] is FirstStep.WAIT
+    by_a_look = "wait" if is_found_by_a_look else "ask_again"
+    assert steps[Sent.YES] == "wait"
     assert steps[Sent.FAILED] is by_a_look
-    assert steps[Sent.MAYBE] is (FirstStep.SEND if knows_keys and not responded else by_a_look)
+    assert steps[Sent.MAYBE] is ("send" if knows_keys and not responded else by_a_look)
 
 
 def test_the_usual_reminder_quotes_the_path_for_a_shell() -> None:
@@ -215,4 +213,3 @@ def test_the_usual_reminder_quotes_the_path_for_a_shell() -> None:
 
 def test_the_words_that_are_saved_stay_the_same() -> None:
     assert [*Sent] == ["no", "maybe", "yes", "failed"]
-    assert [*ReplySource] == ["file", "output", "archive"]

@@ -8,7 +8,6 @@ from cli_agent_orchestrator.errors import ConfigError, UsageError
 from cli_agent_orchestrator.notices.decide import (
     NoticeKind,
     NoticeSettings,
-    TerminalWay,
     read_notice_settings,
 )
 
@@ -27,7 +26,7 @@ def test_all_of_it_is_read() -> None:
     )
     assert settings == NoticeSettings(
         frozenset({NoticeKind.PASS, NoticeKind.NEEDS_YOU}),
-        TerminalWay.OSC9,
+        "osc9",
         True,
         "https://ntfy.sh/my-topic_1",
         "tk_x",

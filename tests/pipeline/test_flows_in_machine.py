@@ -38,13 +38,13 @@ from cli_agent_orchestrator.pipeline.state import (
     to_json,
 )
 from cli_agent_orchestrator.pipeline.task import parse_task
-from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.config import Condensation, LoopRules, ReviewRules
 from cli_agent_orchestrator.settings.gates import When
 from tests.pipeline.samples import FAIL, PASS, TASK_TEXT, new_state, review
 from tests.pipeline.test_flow_file import TEMPLATES, TEXT
 
 RULES = LoopRules(review=ReviewRules(evidence_min_match=1), proof="off")
-SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1), proof="off")
+SHORT = LoopRules(2, 2, ReviewRules(min_cycles=1), proof="off")
 MINE = read_flow(FlowSource(TEXT, TEMPLATES), "mine", "mine.toml")
 FLOWS = [packaged_flow("loop"), packaged_flow("pair"), packaged_flow("solo"), MINE]
 GREEN = CheckResult("make test", 0, "ok")
@@ -156,7 +156,7 @@ def all_runs(state: RunState, steps: int = 0) -> Iterator[tuple[RunState, int]]:
 def test_every_run_of_every_flow_ends_in_time_and_can_be_resumed_anywhere(
     flow: Flow, gates: str
 ) -> None:
-    cycles, rounds = SHORT.limits.max_review_cycles, SHORT.limits.max_rounds
+    cycles, rounds = SHORT.max_review_cycles, SHORT.max_rounds
     most = rounds * sum(2 * cycles if stage.reviewer else 1 for stage in flow.stages)
     most += 1 + 2 * rounds if gates else 0
     ends = set()

@@ -47,11 +47,11 @@ from cli_agent_orchestrator.pipeline.state import (
 )
 from cli_agent_orchestrator.pipeline.task import parse_task
 from cli_agent_orchestrator.proof.verdict import Proof, ProofWords
-from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.config import Condensation, LoopRules, ReviewRules
 from tests.pipeline.samples import FAIL, NOTES, PASS, ROLES, TASK_TEXT, approval, new_state, review
 
 RULES = LoopRules()
-SHORT = LoopRules(Limits(max_rounds=2, max_review_cycles=2), ReviewRules(min_cycles=1))
+SHORT = LoopRules(2, 2, ReviewRules(min_cycles=1))
 REVISE = "REVIEW_RESULT: REVISE\nREVIEW_NOTES:\n- look again"
 
 
@@ -100,7 +100,7 @@ def test_a_failed_test_starts_a_new_round() -> None:
 
 def test_the_run_fails_after_the_last_round() -> None:
     """Scenario: MAX_ROUNDS exhausted exits with code 1"""
-    rules = LoopRules(Limits(max_rounds=2))
+    rules = LoopRules(max_rounds=2)
     state = reply(at_tester(), FAIL, rules)
     assert state.final_status is FinalStatus.RUNNING
     state = reply(approve(approve(state)), FAIL, rules)
@@ -263,7 +263,7 @@ def test_the_reason_for_more_work_is_the_first_point_of_the_reply(
 
 
 def test_a_failed_run_goes_on_with_more_rounds_and_its_evidence() -> None:
-    rules = LoopRules(Limits(max_rounds=1))
+    rules = LoopRules(max_rounds=1)
     failed = reply(at_tester(), FAIL, rules)
     assert failed.final_status is FinalStatus.FAIL
     state = with_more_rounds(failed, 2)

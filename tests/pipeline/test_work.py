@@ -29,7 +29,7 @@ from cli_agent_orchestrator.pipeline.state import (
     encode_state,
 )
 from cli_agent_orchestrator.proof.verdict import Proof
-from cli_agent_orchestrator.settings.config import Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.config import LoopRules, ReviewRules
 from cli_agent_orchestrator.settings.gates import When
 from cli_agent_orchestrator.work.changes import UNSEEN, Work
 from tests.pipeline.samples import FAIL, PASS, review
@@ -124,9 +124,8 @@ ENDS = {
 
 
 def rules_of(*, bound: bool, rounds: int, proof: str = "off") -> LoopRules:
-    limits = Limits(max_rounds=rounds, max_review_cycles=2)
     word = "require" if bound else "show"
-    return LoopRules(limits, ReviewRules(1), proof=proof, review_bound=word)
+    return LoopRules(rounds, 2, ReviewRules(1), proof=proof, review_bound=word)
 
 
 def reviewed(how: str, work: Work, rules: LoopRules) -> RunState:

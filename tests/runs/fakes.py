@@ -29,7 +29,6 @@ from cli_agent_orchestrator.runs.screens import keep_screen
 from cli_agent_orchestrator.settings.config import (
     Condensation,
     HandoffRules,
-    Limits,
     LoopRules,
     RunConfig,
 )
@@ -244,7 +243,7 @@ class Rig:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox(self.clock)
         self.events: list[RunEvent] = []
-        self.rules = LoopRules(Limits(max_rounds=3), proof="off")
+        self.rules = LoopRules(max_rounds=3, proof="off")
         self.handoff_rules = HandoffRules(max_reminders=0)
         self.run_folder = run_folder(state or folder / "state", "20261115-084037-k3f9")
         self.export = ExportedState(folder / ".tmp" / "state.json", folder)

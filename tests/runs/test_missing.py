@@ -3,7 +3,6 @@
 import pytest
 
 from cli_agent_orchestrator.errors import HandoffError, NoResponseFile
-from cli_agent_orchestrator.pipeline.resuming import Remedy
 from cli_agent_orchestrator.pipeline.state import FinalStatus, RunState
 from tests.runs.fakes import Asked, Rig, agree
 
@@ -19,7 +18,7 @@ def stop_at(rig: Rig, role: str) -> RunState:
     return rig.saved()
 
 
-def resume(rig: Rig, saved: RunState, remedy: Remedy) -> RunState:
+def resume(rig: Rig, saved: RunState, remedy: str) -> RunState:
     with rig.runner(saved) as runner:
         return runner.run(runner.answer_missing(saved, remedy))
 
@@ -31,7 +30,7 @@ def asked_of(rig: Rig, role: str) -> list[Asked]:
 def test_the_agent_is_asked_again(rig: Rig) -> None:
     saved = stop_at(rig, "analyst")
     (first,) = asked_of(rig, "analyst")
-    final = resume(rig, saved, Remedy.ASK)
+    final = resume(rig, saved, "ask")
     assert final.final_status is FinalStatus.PASS
     again = asked_of(rig, "analyst")[1]
     assert again.message.startswith("You may have had this message before.")
@@ -43,13 +42,13 @@ def test_an_answer_that_is_empty_is_not_taken(rig: Rig, role: str) -> None:
     saved = stop_at(rig, role)
     rig.server.last_output = " \n"
     with pytest.raises(HandoffError, match="has no last answer"):
-        resume(rig, saved, Remedy.TAKE)
+        resume(rig, saved, "take")
     assert rig.saved().progress.in_flight is not None
 
 
 def test_a_review_is_skipped(rig: Rig) -> None:
     saved = stop_at(rig, "analyst_review")
-    final = resume(rig, saved, Remedy.SKIP)
+    final = resume(rig, saved, "skip")
     assert final.final_status is FinalStatus.PASS
     assert len(asked_of(rig, "analyst_review")) == 1
     assert "it counts as approved" in final.progress.acts[0].words
@@ -60,4 +59,4 @@ def test_a_reply_that_has_come_meanwhile_is_not_replaced(rig: Rig) -> None:
     rig.files(saved).archive_text("analyst", 1, "it came at last")
     with rig.runner(saved) as runner:
         state = runner.record_archived_reply(saved)
-        assert runner.answer_missing(state, Remedy.TAKE) is state
+        assert runner.answer_missing(state, "take") is state

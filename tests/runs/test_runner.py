@@ -49,7 +49,7 @@ from cli_agent_orchestrator.pipeline.state import Dispatch, FinalStatus, RunStat
 from cli_agent_orchestrator.runs.agents import replace_terminals
 from cli_agent_orchestrator.runs.loop import StoppedByPerson
 from cli_agent_orchestrator.runs.recorder import StateFile
-from cli_agent_orchestrator.settings.config import Condensation, Limits, LoopRules, ReviewRules
+from cli_agent_orchestrator.settings.config import Condensation, LoopRules, ReviewRules
 from tests.handoff.fakes import FakeClock
 from tests.pipeline.samples import FAIL, PASS, ROLES
 from tests.runs.fakes import Asked, FakeServer, Rig, agree, response_path
@@ -122,7 +122,7 @@ class TestVerdicts:
     def test_after_the_last_round_the_run_has_failed(self, rig: Rig) -> None:
         """Scenario: MAX_ROUNDS exhausted exits with code 1"""
         rig.server.answer = fail_until(99)
-        rig.rules = LoopRules(Limits(max_rounds=2))
+        rig.rules = LoopRules(max_rounds=2)
         state = rig.run(rig.begin())
         assert (state.final_status, state.round) == (FinalStatus.FAIL, 2)
         assert rig.saved().final_status is FinalStatus.FAIL

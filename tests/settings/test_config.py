@@ -10,7 +10,6 @@ from cli_agent_orchestrator.errors import ConfigError
 from cli_agent_orchestrator.settings.config import (
     Condensation,
     HandoffRules,
-    Limits,
     LoopRules,
     ProviderSettings,
     ReviewRules,
@@ -28,7 +27,7 @@ def read(tmp_path: Path, **values: str) -> RunConfig:
 def test_the_defaults_are_those_of_the_shell_script(tmp_path: Path) -> None:
     """Scenario: Default configuration matches shell script"""
     config = read(tmp_path)
-    assert config.rules.limits == Limits(max_rounds=8, max_review_cycles=3)
+    assert (config.rules.max_rounds, config.rules.max_review_cycles) == (8, 3)
     assert config.rules.review == ReviewRules(
         min_cycles=2, require_evidence=True, evidence_min_match=3
     )
@@ -84,7 +83,7 @@ def test_everything_can_be_set(tmp_path: Path) -> None:
     assert config.cleanup_on_exit
     assert not config.recording
     assert config.rules == LoopRules(
-        Limits(4, 5), ReviewRules(0, False, 1), Condensation(False, False, 7, False, False, 9)
+        4, 5, ReviewRules(0, False, 1), Condensation(False, False, 7, False, False, 9)
     )
     assert config.handoff == HandoffRules(0.25, 60, 5, False, 0)
 

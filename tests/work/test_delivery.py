@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cli_agent_orchestrator.errors import GitError, RunError
 from cli_agent_orchestrator.work.changes import LeftOut
-from cli_agent_orchestrator.work.delivery import MergeKind, MergeResult, apply, discard
+from cli_agent_orchestrator.work.delivery import MergeResult, apply, discard
 from cli_agent_orchestrator.work.worktree import OWN_REPOSITORY, Worktree
 from tests.work.projects import (
     AUTHOR,
@@ -185,7 +185,7 @@ def test_in_every_state_of_the_checkout_nothing_is_lost(
         return
     result = delivered(project)
     assert result == MergeResult(
-        MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED,
+        "merged" if meanwhile else "fast-forwarded",
         project.git("rev-parse", "HEAD"),
     )
     arrived(project)
@@ -218,12 +218,10 @@ def test_a_conflict_is_named_and_nothing_is_touched(project: Project) -> None:
 def test_what_is_there_already_is_not_brought_again(project: Project) -> None:
     worked(project)
     first = delivered(project)
-    assert first.kind is MergeKind.FAST_FORWARDED
+    assert first.kind == "fast-forwarded"
     moved_on(project)
     before = project.state()
-    assert delivered(project) == MergeResult(
-        MergeKind.ALREADY_THERE, project.git("rev-parse", "HEAD")
-    )
+    assert delivered(project) == MergeResult("already there", project.git("rev-parse", "HEAD"))
     assert project.state() == before
 
 
@@ -237,7 +235,7 @@ def test_a_folder_that_becomes_a_file_takes_nothing_unknown_with_it(project: Pro
     assert refused(project)[1:] == ["folder"]
     assert project.state() == before
     (project.folder / "folder/made.log").unlink()
-    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert delivered(project).kind == "fast-forwarded"
     assert (project.folder / "folder").read_text() == "a file now\n"
 
 
@@ -254,7 +252,7 @@ def test_settings_of_the_repository_do_not_change_the_way(project: Project) -> N
     worked(project)
     moved_on(project)
     project.write({"mine.txt": "changed\n"})
-    assert delivered(project).kind is MergeKind.MERGED
+    assert delivered(project).kind == "merged"
     arrived(project)
     assert (project.folder / "mine.txt").read_text() == "changed\n"
 
@@ -271,7 +269,7 @@ def test_nothing_of_a_hostile_repository_runs(
     os.utime(project.folder / "touched.txt", (1, 1))
     result = delivered(project)
     assert list((tmp_path / "marks").iterdir()) == []
-    assert result.kind is (MergeKind.MERGED if meanwhile else MergeKind.FAST_FORWARDED)
+    assert result.kind == ("merged" if meanwhile else "fast-forwarded")
     assert len(result.remarks) == 1
     assert result.remarks[0].startswith("arrived as stored, not through the filter evil: ")
     assert discarded(worktree) == ""
@@ -311,7 +309,7 @@ def test_an_old_git_brings_forward_and_does_not_merge(project: Project, tmp_path
     assert reason.endswith("needs a merge: git merge cao/r1")
     assert project.state() == before
     project.git("reset", "-q", "--keep", "HEAD~")
-    assert delivered(project, environ=environ).kind is MergeKind.FAST_FORWARDED
+    assert delivered(project, environ=environ).kind == "fast-forwarded"
 
 
 def test_histories_without_a_common_commit_are_not_merged(project: Project) -> None:
@@ -410,5 +408,5 @@ def test_a_full_disk_leaves_the_checkout_as_it_was(small_disk: Path) -> None:
     assert "unable to write file" in "".join(refused(project))
     assert project.state() == before
     filler.unlink()
-    assert delivered(project).kind is MergeKind.FAST_FORWARDED
+    assert delivered(project).kind == "fast-forwarded"
     assert (project.folder / "g2.txt").stat().st_size == 300_000

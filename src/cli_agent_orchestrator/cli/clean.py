@@ -108,7 +108,6 @@ def _remove_all(plan: deliver.Cleanup, unlisted: Unlisted, state: Path, api: str
     names = [run.record.id for run in plan.folders]
 
     def remove(some: Iterable[str]) -> dict[str, str]:
-        """Remove run folders; return those that stay, and why."""
         return {
             name: why for name in some if (why := deliver.remove_folder(state, name, os.environ))
         }

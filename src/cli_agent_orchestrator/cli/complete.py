@@ -140,7 +140,6 @@ def complete_setting(setting: Setting) -> Completer | None:
 
 @_completer
 def complete_role_agents(context: click.Context, typed: str) -> Iterator[str]:
-    """Offer the roles of the usual flow, each with every agent."""
     for name in ROLE_SETTINGS[:-1]:
         yield from (f"{name.removesuffix(PROVIDER_SUFFIX).lower()}={agent}" for agent in _agents())
 

@@ -63,8 +63,6 @@ def _warn(text: str) -> None:
 
 
 class StartView(View):
-    """Reports to the launching process how a run begins, and nothing after that."""
-
     def __init__(self, file: int) -> None:
         self._file: int | None = file
 

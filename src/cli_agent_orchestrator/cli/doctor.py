@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import click
 from msgspec import Struct
@@ -67,14 +66,11 @@ WITHOUT_GIT = "without it there are no snapshots, undo, proof or work trees"
 NO_ANSWER = "look what `{} {}` says"
 
 
-class State(StrEnum):
-    OK = "ok"
-    NOTE = "note"
-    MISSING = "missing"
-    WRONG = "wrong"
-
-
-OK, NOTE, MISSING, WRONG = State
+State = Literal["ok", "note", "missing", "wrong"]
+OK: Final = "ok"
+NOTE: Final = "note"
+MISSING: Final = "missing"
+WRONG: Final = "wrong"
 
 
 class Diagnosis(Struct, frozen=True):
@@ -84,7 +80,6 @@ class Diagnosis(Struct, frozen=True):
     advice: str = ""
     """What to know about it, one thing a line."""
     needed: bool = False
-    """Is a run impossible without it?"""
     logged_out: bool = False
     mend: str = ""
     """The one command that repairs it, if there is one."""
@@ -208,7 +203,6 @@ def conclude(findings: Sequence[Diagnosis], cao: str) -> tuple[bool, str]:
 
 
 def install_command(package: str, environ: Mapping[str, str]) -> str:
-    """Return the command that installs a package on this machine; empty if none is known."""
     for program, words in INSTALLERS.items():
         if shutil.which(program, path=environ.get("PATH")):
             return f"{words} {package}"

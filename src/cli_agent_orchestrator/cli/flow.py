@@ -351,7 +351,6 @@ def keep_run(demo: Folder, own: Path) -> str:
 
 
 def _show_result(project: Path, flow: str, turns: Sequence[Turn], kept: str) -> None:
-    """Print the result; `kept` is its id among the user's own runs, empty if it is none."""
     click.secho("\nWhat the agents changed\n", bold=True)
     for old in sorted(DEMO_PROJECT.rglob("*.py")):
         name = old.relative_to(DEMO_PROJECT)
@@ -380,7 +379,6 @@ def what_was_proven(turns: Sequence[Turn], flow: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a text, broken between words; an indented line, a path or a command, stays whole."""
     width = min(terminal_width() or USUAL_WIDTH, WIDEST)
     for line in text.split("\n"):
         click.echo("\n".join(rows_of(line, 0 if line.startswith(" ") else width)))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -50,10 +50,8 @@ PYTHON_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "
 RUNNERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 
 
-class Proposal(NamedTuple):
-    name: str
-    value: str
-    reason: str
+Proposal = tuple[str, str, str]
+"""A setting, its value, and the reason for it."""
 
 
 def propose(files: Mapping[str, str], agents: Mapping[str, "Diagnosis"]) -> Iterator[Proposal]:
@@ -61,24 +59,24 @@ def propose(files: Mapping[str, str], agents: Mapping[str, "Diagnosis"]) -> Iter
     found = dict(test_commands(files))
     if found:
         command, reason = " && ".join(found), ", ".join(found.values())
-        yield Proposal("PROJECT_TEST_CMD", command, reason)
-        yield Proposal("GATES", f"{USUAL_NAME}={command}", f"{reason}; a PASS must pass it")
+        yield "PROJECT_TEST_CMD", command, reason
+        yield "GATES", f"{USUAL_NAME}={command}", f"{reason}; a PASS must pass it"
     ready = [name for name, agent in agents.items() if not agent.logged_out]
     steps = "analysis, program and test, each by agents"
     if not found:
         reason = f"there is no test command, so an agent has to test; {steps}"
-        yield Proposal("FLOW", "loop", reason)
+        yield "FLOW", "loop", reason
     elif len(ready) == 1:
         reason = f"{ready[0]} writes and reviews, and your tests decide; loop: {steps}"
-        yield Proposal("FLOW", "pair", reason)
+        yield "FLOW", "pair", reason
     else:
         several = "there are tests and several agents: " if ready else ""
-        yield Proposal("FLOW", "loop", f"{several}{steps}; pair and solo have fewer agents")
+        yield "FLOW", "loop", f"{several}{steps}; pair and solo have fewer agents"
     # False comes first, and so does the usual agent.
     ranked = sorted(agents, key=lambda name: agents[name].logged_out)
     if ranked:
         also = f"; also installed: {', '.join(ranked[1:])}" if ranked[1:] else ""
-        yield Proposal("PROVIDER", ranked[0], f"{agents[ranked[0]].detail}{also}")
+        yield "PROVIDER", ranked[0], f"{agents[ranked[0]].detail}{also}"
 
 
 def test_commands(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -198,7 +196,7 @@ def init(folder: Path, yes: bool) -> None:
     question = f"Set this in {SETTINGS_FILE}?"
     if proposals and not yes and sys.stdin.isatty() and not click.confirm(question, default=True):
         proposals = []
-    chosen = {one.name: one.value for one in proposals}
+    chosen = {name: value for name, value, _ in proposals}
     for name, text in ((TASK_FILE, TASK_TEMPLATE), (SETTINGS_FILE, settings_toml(chosen))):
         path = folder / name
         try:
@@ -233,7 +231,7 @@ def _show_proposals(folder: Path) -> list[Proposal]:
         repository = find_repository(folder, os.environ)
         if repository is not None and repository.head:
             reason = "your files stay as they are until cao apply"
-            proposals.append(Proposal("WORKSPACE", "worktree", reason))
+            proposals.append(("WORKSPACE", "worktree", reason))
     click.echo(f"Proposed for {SETTINGS_FILE}:")
     for name, value, reason in proposals:
         shown = "true" if name == "WORKSPACE" else value

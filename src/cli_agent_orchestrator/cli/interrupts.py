@@ -168,7 +168,6 @@ class Interrupts:
     def __init__(self, notice: str = STOPPING) -> None:
         self._notice = notice
         self.noted: int | None = None
-        """The first signal that came."""
         self._stop: Callable[[], None] | None = None
         # Any: what `signal.signal` returns
         self._before: dict[int, Any] = {}

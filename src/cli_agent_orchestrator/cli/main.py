@@ -199,7 +199,6 @@ def main(command: click.Command = cao) -> None:
 
 
 def _fill_missing_streams() -> None:
-    """Open the null device in place of streams that were closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # It takes the lowest number that is free: the one that no other file is to get.

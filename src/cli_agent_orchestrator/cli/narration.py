@@ -303,7 +303,6 @@ def next_lines(ways: Sequence[tuple[str, str]], run: str) -> Iterator[str]:
 
 
 def place(step: events.TurnBegan | events.TurnEnded | events.CheckBegan | events.CheckEnded) -> str:
-    """Name a turn or a check: `Round 1, cycle 2, analyst_review`."""
     if isinstance(step, events.CheckBegan | events.CheckEnded):
         return f"Round {step.round}, {step.gate}{point_words(step)}"
     cycle = f", cycle {step.cycle}" if step.reviewed else ""
@@ -311,7 +310,6 @@ def place(step: events.TurnBegan | events.TurnEnded | events.CheckBegan | events
 
 
 def point_words(step: events.CheckBegan | events.CheckEnded) -> str:
-    """Say at which point of the run a gate is run: ` after the programmer`."""
     return POINTS.get(step.when, "").replace("{author}", step.author)
 
 

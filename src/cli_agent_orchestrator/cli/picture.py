@@ -113,8 +113,6 @@ class Moment(Struct):
 
 
 class AgentRow(Struct, frozen=True):
-    """One row of the strip: an agent, or the command of a gate."""
-
     role: str
     provider: str
     doing: Doing = Doing.READY
@@ -143,7 +141,6 @@ class Picture(Fold):
         self.paused: float | None = None
         self.pausing = False
         self._points: dict[str, str] = {}
-        """By gate: at which point of the run it is run, in words."""
         self._since = 0.0
         """When it would have begun, had it never rested before it was resumed."""
 
@@ -221,7 +218,6 @@ class Picture(Fold):
         return AgentRow(named, provider, Doing.DONE, turn.seconds, outcome)
 
     def reasons(self) -> list[str]:
-        """Return why there was more work to do, each with its place, the last one last."""
         found = [
             (one.sequence, f"round {one.round}, {one.role} {one.words}")
             for one in self.changes
@@ -262,7 +258,6 @@ class Keys(Struct, frozen=True):
 
 
 def offers(picture: Picture) -> Mapping[str, str]:
-    """Return which keys do something now, and what: a word each."""
     now = picture.now
     offered = {}
     if now and now.turn.terminal_id:
@@ -540,7 +535,6 @@ def _pressed(picture: Picture, keys: Keys, canvas: Canvas) -> Iterator[Row]:
 
 
 def _in_rows(words: Sequence[str], width: int) -> list[str]:
-    """Return words side by side in few rows; no word is broken."""
     rows: list[str] = []
     for word in words:
         longer = f"{rows[-1]} · {word}" if rows else ""

@@ -34,7 +34,6 @@ class Scene(Struct, frozen=True):
     title: str
     cast: Cast
     first: int
-    """The number of its first frame."""
     end: int
     """The number of the frame after its last."""
 
@@ -186,7 +185,6 @@ def show(scenes: Sequence[Scene], speed: float, idle: float, interrupts: Interru
 
 @contextmanager
 def other_screen() -> Iterator[None]:
-    """Use the other screen of the terminal, and give it back on every way out."""
     # Ctrl-Z would leave that screen behind.
     before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
     # The other screen, no cursor, and rows that are never wrapped.

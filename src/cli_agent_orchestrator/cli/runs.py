@@ -186,7 +186,6 @@ def watch(run: str | None, as_json: bool) -> None:
 
 
 def run_to_look_at(name: str | None) -> RunView:
-    """Return the run that is named, else the one to show, with a note if that is elsewhere."""
     here = current_folder()
     found = find_run(state_folder(os.environ), name, here, "look")
     if not name:

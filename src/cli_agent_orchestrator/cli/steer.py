@@ -380,7 +380,6 @@ def _choose_widely(
 def _choose_named(
     client: ApiClient, runs: Sequence[RunView], names: Iterable[str]
 ) -> tuple[list[Listed], list[RunView]]:
-    """Return the terminals that are named, and the runs that are named after all."""
     chosen, meant = [], []
     for name in names:
         fitting = runs_that_fit(runs, name)

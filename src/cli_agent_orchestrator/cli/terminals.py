@@ -36,8 +36,6 @@ NOT_TOLD = "-"
 
 
 class Listed(Private, frozen=True):
-    """A terminal as it is shown: each text in one line, `-` for what the server does not tell."""
-
     id: str
     name: str
     session: str

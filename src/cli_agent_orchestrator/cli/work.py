@@ -40,7 +40,7 @@ from ..runs.restore import (
 )
 from ..runs.view import Purpose, RunView, choose_run, find_run, list_runs, runs_that_fit
 from ..settings.layout import REQUEST_FILE, SNAPSHOTS_FOLDER, run_folder, state_folder
-from ..work.delivery import MergeKind, PullRequest
+from ..work.delivery import PullRequest
 from ..work.folder import START_LABEL
 from ..work.snapshots import has_snapshots
 from .complete import complete_runs
@@ -231,9 +231,9 @@ def _colored(line: str) -> str:
 
 APPLYING = "cao: the work is brought to its end first. Ctrl-C again leaves it half done.\n"
 MOVED = {
-    MergeKind.FAST_FORWARDED: "{branch} is in {onto} now, at {commit}.",
-    MergeKind.MERGED: "{branch} is merged into {onto}, as {commit}.",
-    MergeKind.ALREADY_THERE: "{branch} is in {onto} already; nothing was changed.",
+    "fast-forwarded": "{branch} is in {onto} now, at {commit}.",
+    "merged": "{branch} is merged into {onto}, as {commit}.",
+    "already there": "{branch} is in {onto} already; nothing was changed.",
 }
 
 

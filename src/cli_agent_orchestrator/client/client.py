@@ -152,7 +152,6 @@ class ApiClient:
         self.permissions = ""
         """Of new terminals; empty: the server's own."""
         self.run_index: int | None = None
-        """The number of the run that new terminals belong to."""
         self.record = False
         """Are the screens of new terminals recorded in the folder of their run?"""
         self._features: frozenset[str] | None = None

@@ -39,8 +39,6 @@ class Named(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """A server to be used."""
-
     url: str
     how: str
     """Why it is the one, for people."""

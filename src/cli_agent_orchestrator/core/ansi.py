@@ -87,13 +87,13 @@ class Piece(Struct, frozen=True):
     style: Style
 
 
-class Pen(Struct, frozen=True):
-    style: Style = USUAL
-    draws_lines: bool = False
+Pen = tuple[Style, bool]
+"""How letters look, and whether they draw lines."""
+PEN: Pen = USUAL, False
 
 
 def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
-    style, draws_lines = pen.style, pen.draws_lines
+    style, draws_lines = pen
     pieces: list[Piece] = []
     position = 0
     for token in (*TOKEN_PATTERN.finditer(line), None):
@@ -106,12 +106,12 @@ def read_line(line: str, pen: Pen) -> tuple[list[Piece], Pen]:
             style = after(style, token[1])
         elif token[0] in (TO_LINES, TO_LETTERS):
             draws_lines = token[0] == TO_LINES
-    return pieces, Pen(style, draws_lines)
+    return pieces, (style, draws_lines)
 
 
 def read_lines(ansi: str) -> list[list[Piece]]:
     """Return the lines of a screen, each as its pieces; attributes hold until they are changed."""
-    pen = Pen()
+    pen = PEN
     lines: list[list[Piece]] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
         pieces, pen = read_line(line, pen)
@@ -121,7 +121,7 @@ def read_lines(ansi: str) -> list[list[Piece]]:
 
 def clean_lines(ansi: str) -> tuple[str, ...]:
     """Return the lines of a screen so that each can be shown alone; the last is not blank."""
-    pen = Pen()
+    pen = PEN
     lines: list[str] = []
     for line in ansi.split("\n")[:MOST_ROWS]:
         written, pen = _cleaned(line, pen)
@@ -139,7 +139,7 @@ def _cleaned(line: str, pen: Pen) -> tuple[str, Pen]:
 
 def clean_line(ansi: str) -> str:
     """Return one line so that it can be shown; what follows a line end is left out."""
-    return _cleaned(ansi.partition("\n")[0], Pen())[0]
+    return _cleaned(ansi.partition("\n")[0], PEN)[0]
 
 
 def kept_line(line: str) -> str:

@@ -91,5 +91,4 @@ def age(seconds: float) -> str:
 
 
 def twice_as_many(rounds: int) -> int:
-    """Return how many rounds are proposed for a run that has had so many in vain."""
     return 2 * max(rounds, 1)

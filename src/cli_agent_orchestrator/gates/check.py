@@ -222,7 +222,6 @@ def evidence_of(result: CheckResult, condensation: Condensation) -> tuple[str, i
 
 
 def last_line(end: bytes) -> str:
-    """Return the last line that is not blank, without what a terminal would overwrite or obey."""
     lines = map(str.strip, lines_of(end.decode(errors="replace")))
     return next((line for line in reversed([*lines]) if line), "")[:LONGEST_LAST_LINE]
 

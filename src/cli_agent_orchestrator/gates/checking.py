@@ -296,7 +296,6 @@ class GateRunner:
         return judge_check(result, base, allow_base_failures=gate.allow_base_failures)
 
     def run_fresh(self, gate: Gate, place: GatePlace, log_name: str) -> CheckResult:
-        """Return the result of a gate in a fresh checkout, which its setup prepares first."""
         if gate.setup:
             ready = self.run_in(replace(gate, run=gate.setup, junit=""), place, f"{log_name}-setup")
             if not ready.passed:

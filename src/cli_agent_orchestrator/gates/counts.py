@@ -120,7 +120,6 @@ KINDS = {
 
 
 def tally(runner: str, said: Iterable[tuple[str, str]]) -> TestCounts:
-    """Add up numbers by the words that follow them; other words do not count."""
     ran = [0, 0, 0]
     for number, word in said:
         if word in KINDS:
@@ -832,7 +831,6 @@ def _read_target(tests: int, lines: Sequence[str]) -> TestCounts:
 
 
 def _target_failures(lines: Sequence[str]) -> Failures:
-    """Return the tests in the last list of failures, each with its panic or its first line."""
     errors: dict[str, str] = {}
     for at, block in matches(BLOCK_PATTERN, lines):
         below = lines[at + 1 : at + MOST_LINES]
@@ -863,7 +861,6 @@ READERS: Sequence[Callable[[Sequence[str]], list[TestCounts]]] = (
 
 
 def read_counts(output: str) -> TestCounts | None:
-    """Return what the known test runners report in an output, added; None if none does."""
     if output[:LONGEST_LINE].lstrip("\ufeff \t\r\n").startswith(("<?xml", "<testsuite")):
         return read_junit(output)
     lines = lines_of(output)

@@ -117,7 +117,6 @@ class ResponseFiles:
         return response
 
     def archive(self, role: str, sequence: int) -> Path:
-        """Keep a role's response and return where; agents find it under its number from then on."""
         return self._keep(role, f"{sequence:03d}-{role}", shown=True)
 
     def archive_text(self, role: str, sequence: int, text: str, *, shown: bool = True) -> Path:

@@ -20,7 +20,6 @@ from .wait import (
     AT_WORK,
     End,
     Envelope,
-    FirstStep,
     Reply,
     ReplySource,
     SaveSent,
@@ -200,7 +199,7 @@ class Handoff:
         number = envelope.sequence
         if envelope.sent is not Sent.NO and (kept := self._files.archived(role, number)):
             archive, response = kept
-            return Reply(response.text, archive, number, ReplySource.ARCHIVE)
+            return Reply(response.text, archive, number, "archive")
         while self._mailbox.wait(0) is not None:
             pass  # what was signalled before says nothing about this turn
         if envelope.sent is not Sent.YES:
@@ -306,17 +305,17 @@ class Handoff:
             yield watch
 
     def _send(self, turn: _Turn) -> bool:
-        sent, watch, step = turn.envelope.sent, turn.watch, FirstStep.SEND
+        sent, watch, step = turn.envelope.sent, turn.watch, "send"
         if sent is not Sent.NO:
             status = watch.ask(lambda: self._agents.get_status(watch.agent.terminal_id))
             watch.old_error = status is TerminalStatus.ERROR
             responded = self._files.signature(watch.agent.role) is not None
             step = first_step(sent, status, responded, self._knows_keys)
         match step:
-            case FirstStep.WAIT:
+            case "wait":
                 watch.report(EventKind.RESUMED)
                 return sent is Sent.YES
-            case FirstStep.ASK_AGAIN:
+            case "ask_again":
                 failed = watch.old_error or sent is Sent.FAILED
                 unclear = "it is unclear whether the prompt arrived"
                 return self._ask_again(turn, "its last turn failed" if failed else unclear)
@@ -360,7 +359,7 @@ class Handoff:
         match over.end:
             case End.ACCEPTED:
                 archive = self._files.archive(agent.role, sequence)
-                return self._accept(watch, over.text, archive, sequence, ReplySource.FILE)
+                return self._accept(watch, over.text, archive, sequence, "file")
             case End.WITHOUT_FILE:
                 return self._take_output(watch, sequence)
             case End.FILE_MISSING:
@@ -405,7 +404,7 @@ class Handoff:
             raise errors.HandoffError(f"{watch.agent} has no last answer that could be taken")
         watch.warn("there is no response file; using the agent's last output instead")
         archive = self._files.archive_text(watch.agent.role, sequence, text)
-        return self._accept(watch, text, archive, sequence, ReplySource.OUTPUT)
+        return self._accept(watch, text, archive, sequence, "output")
 
     def _accept(
         self, watch: TurnWatch, text: str, archive: Path, sequence: int, source: ReplySource

@@ -50,6 +50,7 @@ from collections.abc import Callable
 from enum import Enum, StrEnum, auto
 from math import inf
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -85,7 +86,6 @@ class Wait(Struct, frozen=True):
     old_error: bool = False
     """Was the terminal in error before the prompt was sent, and in no other status since?"""
     asking: bool = False
-    """Did the agent wait for a person when its status was last known?"""
     silence: Retry | None = None
     """The last requests, if they had no answer."""
 
@@ -234,7 +234,6 @@ class Sent(StrEnum):
     """The run ended while it was sent, or its delivery was not confirmed."""
     YES = "yes"
     FAILED = "failed"
-    """The agent had it, and its turn failed."""
 
 
 SaveSent = Callable[[Sent], None]
@@ -251,12 +250,8 @@ class Envelope(Struct, frozen=True):
     """Only a review can be skipped if its reply does not come."""
 
 
-class ReplySource(StrEnum):
-    FILE = "file"
-    OUTPUT = "output"
-    """The agent's last output, for want of a file."""
-    ARCHIVE = "archive"
-    """It had been accepted before."""
+ReplySource = Literal["file", "output", "archive"]
+"""`output`: the agent's last one, for want of a file; `archive`: it had been accepted before."""
 
 
 class Reply(Struct, frozen=True):
@@ -266,23 +261,20 @@ class Reply(Struct, frozen=True):
     source: ReplySource
 
 
-class FirstStep(Enum):
-    SEND = auto()
-    """Send the prompt under its own key."""
-    WAIT = auto()
-    ASK_AGAIN = auto()
+FirstStep = Literal["send", "wait", "ask_again"]
+"""`send`: the prompt under its own key."""
 
 
 def first_step(sent: Sent, status: TerminalStatus, responded: bool, knows_keys: bool) -> FirstStep:
     if sent is Sent.NO:
-        return FirstStep.SEND
+        return "send"
     if status is TerminalStatus.ERROR:
-        return FirstStep.ASK_AGAIN
+        return "ask_again"
     if sent is Sent.YES or responded:
-        return FirstStep.WAIT
+        return "wait"
     if sent is Sent.MAYBE and knows_keys:
-        return FirstStep.SEND
-    return FirstStep.WAIT if status in AT_WORK else FirstStep.ASK_AGAIN
+        return "send"
+    return "wait" if status in AT_WORK else "ask_again"
 
 
 def reminder_for(path: Path) -> str:

@@ -419,7 +419,6 @@ class TurnWatch:
         return signal
 
     def _is_news(self, signal: Signal) -> bool:
-        """Take in a signal; is it a reason to look?"""
         match signal:
             case FileSignal(path, change) if path == self.path:
                 self._file = self._file.on_event(change)

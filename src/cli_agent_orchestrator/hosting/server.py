@@ -86,7 +86,6 @@ def _load_views() -> tuple[Watch, Fetch]:
 
 
 def environment_of_runs(config: ServerConfig) -> dict[str, str]:
-    """Return the environment of runs that a server starts; their settings come with requests."""
     own = {
         name: value
         for name, value in config.environ.items()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -42,8 +42,6 @@ PATH = r"(?<![\w.:/~-])~?(?:/[^\s/'\"`:;,)]+){2,}/?"
 
 
 class NoticeKind(StrEnum):
-    """What a notice is about, in the words of the user's configuration."""
-
     NEEDS_YOU = "needs_you"
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -90,7 +88,6 @@ class Noticing:
         self._left: float | None = None
         self._stalled = ""
         self._against = ""
-        """The last point against the work."""
 
     def hear(self, event: RunEvent) -> RunNotice | None:
         worth = self._worth(event)
@@ -166,24 +163,18 @@ def _line(text: str, most: int = MOST_CHARACTERS) -> str:
     return short_line("".join(char if char.isprintable() else " " for char in text), most)
 
 
-class TerminalWay(StrEnum):
-    BELL = "bell"
-    OSC9 = "osc9"
-    OSC777 = "osc777"
-    OFF = "off"
-
-
+TerminalWay = Literal["bell", "osc9", "osc777", "off"]
 BELL = "\a"
 
 
 def signal_of(notice: RunNotice, way: TerminalWay) -> str:
     """OSC 9: iTerm2, WezTerm, Ghostty, Windows Terminal; OSC 777: urxvt, foot, WezTerm."""
     match way:
-        case TerminalWay.BELL:
+        case "bell":
             return BELL
-        case TerminalWay.OSC9:
+        case "osc9":
             return f"\x1b]9;{notice.title}: {notice.text}{BELL}"
-        case TerminalWay.OSC777:
+        case "osc777":
             # A semicolon would end the title.
             title = notice.title.replace(";", ",")
             return f"\x1b]777;notify;{title};{notice.text}{BELL}"
@@ -195,7 +186,7 @@ HIDDEN = "(not shown)"
 KINDS = ", ".join(NoticeKind)
 EXPECTED = {
     "events": f"a list of these: {KINDS}",
-    "terminal": f"one of {', '.join(TerminalWay)}",
+    "terminal": f"one of {', '.join(get_args(TerminalWay))}",
     "desktop": "true or false",
     "ntfy": "the address of a topic, such as https://ntfy.sh/my-topic",
     "ntfy_token": "an access token: ASCII characters without spaces",
@@ -208,7 +199,7 @@ TOKEN_PATTERN = r"[!-~]{1,1000}"
 
 class NoticeSettings(Private, frozen=True):
     events: frozenset[NoticeKind] = frozenset(NoticeKind)
-    terminal: TerminalWay = TerminalWay.BELL
+    terminal: TerminalWay = "bell"
     desktop: bool = False
     ntfy: str = ""
     ntfy_token: str = ""
@@ -249,7 +240,6 @@ def read_notice_settings(table: Any) -> NoticeSettings:
 
 # Any: each key has its own type
 def _read(key: str, value: Any) -> Any:
-    """Return the value of a key, None if it is none for that."""
     match key, value:
         case "events", list():
             for word in value:
@@ -258,8 +248,8 @@ def _read(key: str, value: Any) -> Any:
                     where = f"an event of {TABLE}.events"
                     raise ConfigError(where, _shown(word), f"one of {KINDS}{meant}")
             return frozenset(map(NoticeKind, value))
-        case "terminal", str() if value in list(TerminalWay):
-            return TerminalWay(value)
+        case "terminal", str() if value in get_args(TerminalWay):
+            return value
         case "ntfy", str() if is_address(value):
             topic = urlsplit(value)
             is_bare = not (topic.query or topic.fragment)
@@ -281,7 +271,7 @@ def _read(key: str, value: Any) -> Any:
 
 def _shown(value: object) -> object:
     """Return a value for an error: only a word near to one of ours, as it may be a secret."""
-    known = [*NoticeKind, *TerminalWay, *EXPECTED, "yes", "no", "on", "off", "true", "false"]
+    known = [*NoticeKind, *get_args(TerminalWay), *EXPECTED, "yes", "no", "on", "true", "false"]
     is_known = isinstance(value, str) and (value in known or suggestion(value, known))
     return value if isinstance(value, int | float) or is_known else HIDDEN
 

@@ -156,8 +156,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class WebHook(Channel):
-    """A server to which each notice is posted: as JSON, or by the name `ntfy` to a topic."""
-
     def __init__(
         self, url: str, name: str = "webhook", token: str = "", seconds: float = ANSWER_SECONDS
     ) -> None:

@@ -103,7 +103,6 @@ RESUMABLE_RANK = 2
 
 
 def all_runs(rows: Sequence[RunOnPage], older: int, now: float) -> Page:
-    """Return the page; `older` counts the ended runs that are not among the rows."""
     new = tag("a", "New run", href=NEW_RUN, class_="button button-main")
     head = tag("header", tag("h1", "Runs"), new, id="runs", class_="page-head")
     if not rows:

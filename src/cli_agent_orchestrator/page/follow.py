@@ -50,8 +50,6 @@ Moment = tuple[float | None, int, str]
 
 
 class RunList:
-    """All runs, read anew only where something has changed."""
-
     def __init__(self, state_folder: Path) -> None:
         self._state_folder = state_folder
         self._known: dict[str, tuple[int, RunView]] = {}
@@ -90,8 +88,6 @@ async def follow_runs(context: PageContext) -> AsyncGenerator[Page, None]:
 
 
 async def start_run(context: PageContext) -> AsyncGenerator[Page, None]:
-    """Yield the page that starts a run; it does not change."""
-
     def read() -> Page:
         runs = list_runs(context.state_folder)
         folders = [*dict.fromkeys(run.project or run.wd for run in runs if run.is_readable)]
@@ -257,8 +253,6 @@ def count_tokens(state_folder: Path, run: str, moment: Moment) -> Markup | None:
 
 
 class _Screen:
-    """The screen of the terminal that is the agent's now."""
-
     def __init__(self) -> None:
         self.text = ""
         self._terminal_id = ""

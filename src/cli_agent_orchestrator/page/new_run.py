@@ -42,7 +42,6 @@ Choice = tuple[str, str]
 
 
 def new_run(folders: Sequence[str], flows: Sequence[Flow], installed: Collection[str]) -> Page:
-    """Return the page; `folders` are those of earlier runs, the newest first."""
     task = tag("textarea", id="task-text", name="task", rows=10, required=True, spellcheck="true")
     known = (tag("option", value=folder) for folder in folders[:MOST_FOLDERS])
     folder = _line("folder", "wd", required=True, list="folders", value=next(iter(folders), None))

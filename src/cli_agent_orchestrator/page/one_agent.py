@@ -94,7 +94,6 @@ def scrollback_html(text: str) -> Markup:
 
 
 def replay_html(lines: Sequence[Markup], place: tuple[int, int], path: str, at: float) -> Markup:
-    """Return one step of a recording, its number and the count of steps in `place`."""
     number, count = place
     leap = max(2, count // 20)
     ways = (

@@ -127,7 +127,6 @@ def one_run(page: RunOnPage, now: float) -> Page:
 
 
 def with_notice(page: Page, words: str) -> Page:
-    """Return a page that first says why it is no longer kept up to date."""
     seen = [part for part in page.parts if part.id != "notice"]
     still = LAST_SEEN if seen else ""
     html = tag("p", words, still, id="notice", class_="card card-bad", role="alert")
@@ -347,8 +346,6 @@ def _plan(run: RunView, course: Sequence[Planned]) -> Markup:
 
 
 def _reached(turns: Sequence[Turn], course: Sequence[Planned]) -> int:
-    """Return the place in the course that the turns of the last round have reached; -1 if none."""
-
     def is_of(turn: Turn, step: Planned) -> bool:
         match step:
             case PlannedCheck():

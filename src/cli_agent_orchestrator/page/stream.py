@@ -237,7 +237,6 @@ def update_of(shown: Page | None, page: Page) -> Update | None:
 
 
 def _staying(before: Iterable[Part], after: Iterable[Part]) -> set[str]:
-    """Return the parts that stay in place: those whose order has not changed."""
     old, new = ([(part.into, part.id) for part in parts] for parts in (before, after))
     alike = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     return {number for start, _, size in alike for _, number in old[start : start + size]}

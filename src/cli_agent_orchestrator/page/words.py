@@ -43,7 +43,6 @@ class Part(Struct, frozen=True):
     html: Markup
     """One element that has this id."""
     into: str = "main"
-    """The id of the element that holds it."""
 
 
 class Page(Struct, frozen=True):
@@ -81,7 +80,6 @@ def name(text: str) -> str:
 
 
 def moment(at: float, words: str) -> Markup:
-    """Return words about a time, with the time itself for who wants to know it."""
     when = datetime.fromtimestamp(at, UTC)
     return tag("time", words, datetime=when.isoformat(), title=f"{when:%Y-%m-%d %H:%M:%S} UTC")
 
@@ -139,7 +137,6 @@ def at_work(run: RunView) -> Markup:
 
 
 def badge(tone: str, words: str) -> Markup:
-    """Return a status; its color only repeats its mark and words."""
     return outcome.badge(OutcomeLook(MARKS[tone], tone, words))
 
 
@@ -150,7 +147,6 @@ def agent_badge(terminal: Terminal) -> Markup:
 
 
 def about(*facts: Child) -> Markup:
-    """Return short facts in a row, without those that are empty."""
     return tag("p", joined(filter(None, facts), DOT), class_="about")
 
 
@@ -179,7 +175,6 @@ def folded(words: Child, inner: Markup, number: str, kind: str | None = None) ->
 
 
 def fetched(number: str, words: str, path: str, kind: str | None = "card") -> Markup:
-    """Return an element whose inside is fetched from an address when it is opened."""
     summary, inner = tag("summary", words), tag("div", LOADING, data_into=True)
     return tag("details", summary, inner, id=number, class_=kind, data_fragment=path)
 
@@ -196,13 +191,11 @@ def form(
     disabled: bool = False,
     **more: Attribute,
 ) -> Markup:
-    """Return a form that is posted by a button with words on it."""
     send = tag("button", words, class_="button", type="submit", disabled=disabled)
     return tag("form", *fields, send, class_=kind, data_post=path, **more)
 
 
 def text_area(number: str, called: str, **more: Attribute) -> Markup:
-    """Return a field that must not be empty, and is described by a note."""
     described = f"{number}-note"
     where = {"id": f"{number}-text", "name": called, "aria_describedby": described}
     return tag("textarea", rows=4, required=True, **where, **more)
@@ -224,7 +217,6 @@ KEYS = (
 
 
 def question_html(question: Question, terminal_id: str) -> Markup:
-    """Return a question with its choices; without any, with the keys that answer most."""
     text = question.text[:LONGEST_QUESTION] or "It asks something."
     words = tag("p", text, class_="question")
     if not question.choices:

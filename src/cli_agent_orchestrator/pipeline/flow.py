@@ -58,8 +58,6 @@ class Amount(StrEnum):
 
 
 class Repeat(StrEnum):
-    """What becomes of a block when the agent has had it before."""
-
     SHOW = "show"
     REFER = "refer"
     OMIT = "omit"
@@ -140,7 +138,6 @@ class Flow(Struct, frozen=True):
         return works[-1] if works else None
 
     def is_checked(self, stage: Stage) -> bool:
-        """Do gates come between a stage, whose author made what is tested, and what follows it?"""
         then = self.stage(stage.then)
         return stage == self.last_work and then is not None and then.kind is not StageKind.GATE
 

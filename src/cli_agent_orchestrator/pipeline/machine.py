@@ -211,8 +211,6 @@ class Pause(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """The run is over."""
-
     final_status: FinalStatus
 
 
@@ -248,7 +246,6 @@ def due_step(state: RunState) -> Turn | Check | None:
 
 
 def with_more_rounds(state: RunState, max_rounds: int) -> RunState:
-    """Return the next round of a run that has used up fewer; any other state stays as it is."""
     if state.final_status is not FinalStatus.FAIL or state.round >= max_rounds:
         return state
     return _start_round(replace(state, final_status=FinalStatus.RUNNING), state.round + 1)
@@ -380,7 +377,7 @@ def judge_reply(state: RunState, turn: Turn, text: str, rules: LoopRules) -> Out
             verdict = replace(verdict, obstacles=(against,))
         if verdict.approved:
             return Outcome(Meaning.APPROVED, verdict)
-        if turn.cycle < rules.limits.max_review_cycles:
+        if turn.cycle < rules.max_review_cycles:
             return Outcome(Meaning.SENT_BACK, verdict, turn.cycle + 1)
         return Outcome(Meaning.CYCLES_USED_UP, verdict, turn.cycle)
     if stage.kind is StageKind.WORK:
@@ -438,7 +435,7 @@ def _cleared(then: str) -> Outcome:
 
 
 def _failed(against: Verdict | CheckResult | Refused, number: int, rules: LoopRules) -> Outcome:
-    if number < rules.limits.max_rounds:
+    if number < rules.max_rounds:
         return Outcome(Meaning.FAILED, against, number + 1)
     return Outcome(Meaning.ROUNDS_USED_UP, against, number)
 
@@ -504,7 +501,6 @@ def _stage(state: RunState) -> Stage:
 
 
 def _settle(state: RunState) -> RunState:
-    """Fall back to the stage or the turn whose result is missing."""
     now = stage = _stage(state)
     while (before := state.flow.work_before(stage)) and not state.has_output(before.author):
         stage = before

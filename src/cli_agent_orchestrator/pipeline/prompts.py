@@ -139,7 +139,6 @@ def _handed_on(output: Output, block: Block, briefing: Briefing) -> Excerpt:
 
 
 def _quoted(title: str, excerpt: Excerpt) -> str:
-    """Quote a text between two marks that do not begin any of its lines."""
     text = clean_text(excerpt.text)
     runs = re.findall(LINE_MARK_PATTERN, text, re.MULTILINE)
     mark = "=" * max(3, 1 + max(map(len, runs), default=0))

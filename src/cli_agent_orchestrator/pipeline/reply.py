@@ -79,7 +79,6 @@ def clean_text(text: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text, cleaned, without blank ones at its two ends."""
     lines = clean_text(text).split("\n")
     first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
     last = next(
@@ -286,7 +285,6 @@ def extract_review_notes(text: str, max_lines: int) -> str:
 
 
 def extract_test_evidence(text: str, max_lines: int) -> str:
-    """Return the `RESULT:` line of a test, and the rest from its `EVIDENCE:` on."""
     lines = split_lines(text)
     start = find_label(lines, EVIDENCE_LABEL)
     if start is None:
@@ -338,7 +336,6 @@ def _beginning(line: str) -> str:
 
 
 def excerpt_of(output: Output, text: str) -> Excerpt:
-    """Join a text taken from an output with what it leaves out of it."""
     left_out = len(split_lines(output.text)) - len(split_lines(text))
     return Excerpt(text, max(left_out, 0), output.archive)
 
@@ -412,7 +409,6 @@ def _label(text: str) -> str:
 
 
 def _share(sizes: Sequence[int], limit: int) -> Sequence[int]:
-    """Divide lines among parts: none gets more than it needs, the first ones get the rest."""
     shares = [0] * len(sizes)
     while limit > 0 and (hungry := [i for i, size in enumerate(sizes) if shares[i] < size]):
         for index in hungry[:limit]:

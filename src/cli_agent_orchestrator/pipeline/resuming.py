@@ -13,7 +13,6 @@ a task or a settings file does not.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -35,7 +34,6 @@ CHOICES = (
 def should_auto_resume(
     saved: RunState | None, resume: bool | None, against: tuple[str, ...] = ()
 ) -> bool:
-    """Is the saved run to be resumed? `resume` is what was asked for; None if nothing was."""
     if resume is False:
         return False
     if saved is not None and saved.final_status is FinalStatus.RUNNING:
@@ -110,12 +108,6 @@ def _shown(text: str) -> str:
 TAKEN = "the last answer of {role} was taken in place of its file, in round {round}"
 
 
-class Remedy(StrEnum):
-    ASK = "ask"
-    TAKE = "take"
-    SKIP = "skip"
-
-
 def missing_turn(state: RunState) -> Dispatch | None:
     dispatch = state.progress.in_flight
     if dispatch is None or dispatch.turn != due_step(state) or dispatch.sent is Sent.NO:
@@ -123,11 +115,11 @@ def missing_turn(state: RunState) -> Dispatch | None:
     return dispatch
 
 
-def find_fault(state: RunState, remedy: Remedy) -> str:
+def find_fault(state: RunState, remedy: str) -> str:
     dispatch = missing_turn(state)
     if dispatch is None:
         return "no reply is missing in the saved run; resume it without --missing"
-    if remedy is Remedy.SKIP and due_review(state) is None:
+    if remedy == "skip" and due_review(state) is None:
         role = dispatch.turn.role
         return f"{role} is no review, and only a review can be skipped; use --missing ask or take"
     return ""

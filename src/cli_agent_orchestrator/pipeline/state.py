@@ -66,8 +66,6 @@ class Turn(Struct, frozen=True):
 
 
 class KeptHint(Struct, frozen=True):
-    """A text of a person for the next prompt of a role, or the next one at all."""
-
     role: str
     text: str
 

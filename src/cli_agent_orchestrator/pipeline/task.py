@@ -10,8 +10,6 @@ import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from msgspec import Struct
-
 from ..core.codec import Private
 from ..errors import ConfigError, PromptError
 from ..settings.table import BY_KEY, IN_TASK, Setting
@@ -58,15 +56,6 @@ class Task(Private, frozen=True):
     text: str
 
 
-class _Marked(Struct, frozen=True):
-    lines: Sequence[str]
-    stars: Sequence[int]
-    settings: range
-    """The lines between those that set off the settings of the task."""
-    task: Sequence[int]
-    test: Sequence[int]
-
-
 def parse_task(text: str) -> Task:
     size = len(text.encode("utf-8", "replace"))
     if size > LARGEST_TASK:
@@ -74,27 +63,33 @@ def parse_task(text: str) -> Task:
             f"the task has {size} bytes; agents can be told at most {LARGEST_TASK}: put the rest "
             "into a file of the project and name it in the task"
         )
-    marked = _mark(text)
-    outside = {number for number, _ in unfenced(marked.lines)}
+    lines, settings = _split(text)
+    below = settings.stop + 1 if settings.stop else 0
+    headings: dict[str, list[int]] = {TASK_HEADING: [], TEST_HEADING: []}
+    for number, line in unfenced(lines[below:]):
+        words = " ".join(line.strip(HEADING_MARKS).lower().split())
+        if words in PARTS and re.match(HEADING_PATTERN, line):
+            headings[PARTS[words]].append(below + number)
+    stars = _stars(lines)
     # Without headings, stars count in fenced code, too: so scripts have them.
-    if marked.stars and (outside & set(marked.stars) or not (marked.task or marked.test)):
-        explore, scenario = _parse_stars(marked.lines)
+    outside = {number for number, _ in unfenced(lines)}
+    if stars & outside or (stars and not any(headings.values())):
+        explore, scenario = _parse_stars(lines)
     else:
-        explore, scenario = _parse_headings(marked)
+        explore, scenario = _parse_headings(lines, below, *headings.values())
     return Task(explore, scenario, text)
 
 
 def settings_lines(text: str) -> list[tuple[int, str]]:
-    marked = _mark(text)
-    return [(number + 1, marked.lines[number]) for number in marked.settings]
+    lines, settings = _split(text)
+    return [(number + 1, lines[number]) for number in settings]
 
 
-def _mark(text: str) -> _Marked:
+def _split(text: str) -> tuple[list[str], range]:
+    """Return the lines of a task, and which of them are its settings."""
     lines = clean_text(text).split("\n")
-    headers = (EXPLORE_HEADER, SCENARIO_HEADER)
-    stars = [number for number, line in enumerate(lines) if line.strip() in headers]
     settings = range(0)
-    if not stars and lines[0].rstrip() == SETTINGS_MARK:
+    if not _stars(lines) and lines[0].rstrip() == SETTINGS_MARK:
         rest = range(1, len(lines))
         end = next((n for n in rest if lines[n].rstrip() == SETTINGS_MARK), None)
         if end is None:
@@ -103,13 +98,12 @@ def _mark(text: str) -> _Marked:
                 f"`{SETTINGS_MARK}` ends them"
             )
         settings = range(1, end)
-    below = settings.stop + 1 if settings.stop else 0
-    headings: dict[str, list[int]] = {TASK_HEADING: [], TEST_HEADING: []}
-    for number, line in unfenced(lines[below:]):
-        words = " ".join(line.strip(HEADING_MARKS).lower().split())
-        if words in PARTS and re.match(HEADING_PATTERN, line):
-            headings[PARTS[words]].append(below + number)
-    return _Marked(lines, stars, settings, headings[TASK_HEADING], headings[TEST_HEADING])
+    return lines, settings
+
+
+def _stars(lines: Sequence[str]) -> set[int]:
+    headers = (EXPLORE_HEADER, SCENARIO_HEADER)
+    return {number for number, line in enumerate(lines) if line.strip() in headers}
 
 
 def _parse_stars(lines: Sequence[str]) -> tuple[str, str]:
@@ -129,8 +123,9 @@ def _parse_stars(lines: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _parse_headings(marked: _Marked) -> tuple[str, str]:
-    lines, task, test = marked.lines, marked.task, marked.test
+def _parse_headings(
+    lines: Sequence[str], begin: int, task: Sequence[int], test: Sequence[int]
+) -> tuple[str, str]:
     _check_single(task, "the heading of the task")
     _check_single(test, "the heading of the test")
     if task and test and test[0] < task[0]:
@@ -139,7 +134,6 @@ def _parse_headings(marked: _Marked) -> tuple[str, str]:
     scenario = "\n".join(lines[end + 1 :]).strip()
     if task:
         return _body(lines[task[0] + 1 : end], lines[task[0]].strip()), scenario
-    begin = marked.settings.stop + 1 if marked.settings.stop else 0
     explore = "\n".join(lines[begin:end]).strip()
     if not explore:
         raise PromptError("the task is empty: write what is to be done")

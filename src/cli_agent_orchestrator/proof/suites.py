@@ -253,7 +253,6 @@ def marks_of(pattern: str, text: str) -> list[str]:
 
 
 def spoken_part(text: str, language: Language) -> str:
-    """Return a text without comments and without texts of several lines."""
     return re.sub(language.quiet, lambda found: found["kept"] or found[0][0], text)
 
 

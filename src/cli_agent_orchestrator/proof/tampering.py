@@ -93,7 +93,6 @@ class Suspicion(Struct, frozen=True):
 def find_tampering(
     changes: Sequence[ReadChange], kinds: Kinds = BY_PATH, left_out: Sequence[str] = ()
 ) -> tuple[Suspicion, ...]:
-    """Return what is suspicious, the worst first; files that are left out were too many."""
     found = {suspicion for change in changes for suspicion in _look_at(*change, kinds)}
     if left_out:
         words = f"not looked into, as too many files were changed{_others(left_out, 'file')}"
@@ -224,7 +223,6 @@ def _new_skips(path: str, old: str | None, new: str | None) -> Iterator[Suspicio
 
 
 def _is_within(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Are all old lines still there, in their order?"""
     rest = iter(new)
     return all(line in rest for line in old)
 
@@ -301,8 +299,6 @@ def _new_lines(old: str, new: str, language: Language) -> Iterator[tuple[int, st
 
 
 def _spoken_lines(text: str, language: Language) -> list[str]:
-    """Return the lines of a text with their numbers kept, without comments and long texts."""
-
     def quiet(found: re.Match[str]) -> str:
         return found["kept"] or "\n" * found[0].count("\n")
 

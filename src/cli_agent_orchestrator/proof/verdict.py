@@ -113,7 +113,6 @@ class Proof(Private, frozen=True):
     """What had been done to tests before the run, and is in no commit."""
     patches: tuple[str, ...] = field(default=())
     command: str = ""
-    """What shows all that the run changed."""
     no_snapshots: str = ""
     """Why there is nothing to compare; empty if there is."""
     left_behind: tuple[str, ...] = ()

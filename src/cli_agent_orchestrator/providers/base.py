@@ -19,7 +19,6 @@ class Permissions(StrEnum):
     WORKSPACE = "workspace"
     """Work in its folder, and not beyond, as far as the agent's own sandbox can do that."""
     FULL = "full"
-    """Anything."""
     ASK = "ask"
     """Nothing that the agent itself would ask about."""
 
@@ -61,7 +60,6 @@ class Dialog(Struct, frozen=True):
     """A question an agent asks before it can be given work."""
 
     name: str
-    """For people: `trust this folder`."""
     advice: str
     """What a person can do so that it is not asked again."""
     keys: tuple[str, ...] = ()
@@ -254,7 +252,6 @@ def status_of(
 
 
 def not_found(provider: Provider, wanted: str, place: str) -> str:
-    """Say that the program of an agent is not in a place, and what to do."""
     return (
         f"there is no program {wanted!r} {place}. If it is elsewhere, name it in "
         f"CAO_{provider.name.upper()}_COMMAND. If it is not installed: {provider.install_hint}"

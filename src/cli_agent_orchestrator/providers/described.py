@@ -52,10 +52,6 @@ class Pattern(Struct, frozen=True, forbid_unknown_fields=True):
     sample: str
 
 
-class Grouped(Pattern, frozen=True):
-    """A pattern of which the first group counts."""
-
-
 class Mark(Pattern, frozen=True, kw_only=True):
     kind: Kind = field(name="is", default="asking")
     where: Literal["title", "screen", "above", "below", "turn", "top"] = "screen"
@@ -83,15 +79,14 @@ class Box(Pattern, frozen=True):
     more: Pattern | None = None
     """How its further rows begin."""
     least: int = 1
-    """How many rows it has, at least."""
     footer: tuple[int, int] | None = None
     """How many rows with text follow it, at least and at most, `below` included."""
     caption: bool = False
     """Is the paragraph right above it no part of the conversation?"""
     placeholder: Pattern | None = None
     """What is not typed, with its escape sequences; dim text never is."""
-    muted: Grouped | None = None
-    """The color of text that is not typed."""
+    muted: Pattern | None = None
+    """The color of text that is not typed: its first group."""
     colored: Pattern | None = None
     """A last row that is a box by its colors alone."""
     sent: Pattern | None = None
@@ -105,11 +100,9 @@ class Screen(Struct, frozen=True, forbid_unknown_fields=True):
     banner: Pattern | None = None
     """Where a conversation begins: without a message below it nothing was answered."""
     noise: Pattern | None = None
-    """What is removed from every row."""
-    answer: Grouped | None = None
-    """Its last match in a turn."""
+    answer: Pattern | None = None
+    """The first group of its last match in a turn."""
     margin: int = 0
-    """How far the further rows of an answer are indented."""
     gives_back: bool = False
     """Does the text of a stopped turn return to the box?"""
 
@@ -130,7 +123,6 @@ class Start(Struct, frozen=True, forbid_unknown_fields=True):
     at_least: str = ""
     below: str = ""
     versions: tuple["Start", ...] = ()
-    """What is different for some versions."""
 
     def for_version(self, version: tuple[int, ...]) -> "Start":
         for other in self.versions if version else ():
@@ -149,7 +141,6 @@ class Keys(Struct, frozen=True, forbid_unknown_fields=True):
     clear: tuple[str, ...] = ("C-u",)
     submit: tuple[str, ...] = ("Enter",)
     times: int = 1
-    """How often the keys that clear are pressed."""
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
@@ -241,7 +232,7 @@ def _check(one: Pattern, where: str, place: str) -> None:
     try:
         if len(one.pattern) > LONGEST_PATTERN:
             fault, expected = "it is too long", f"at most {LONGEST_PATTERN} characters"
-        elif isinstance(one, Grouped) and not re.compile(one.pattern).groups:
+        elif place.endswith((".answer", ".muted")) and not re.compile(one.pattern).groups:
             fault, expected = f"{one.pattern!r} has no group", "(…) around what counts"
         elif find(one.pattern, one.sample):
             return
@@ -289,8 +280,6 @@ STATUS_OF_TITLE = {
 
 
 class View(Struct, frozen=True):
-    """What stands in which rows of a screen."""
-
     lines: Sequence[str]
     box: range | None
     end: int
@@ -325,8 +314,6 @@ class View(Struct, frozen=True):
 
 
 class Reader(Struct, frozen=True):
-    """Answers what a provider is asked by what a description says."""
-
     described: Description
     here: Path
 

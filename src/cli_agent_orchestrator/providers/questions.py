@@ -138,7 +138,6 @@ def _labels(lines: Sequence[tuple[str, bool]], listed: Sequence[re.Match[str]]) 
 
 
 def _marked(lines: Sequence[str]) -> Found | None:
-    """Return the marked line of a list without numbers, if Enter takes it."""
     rows = [row for row, line in enumerate(lines) if not find(EMPTY_PATTERN, line)]
     hints = ""
     while rows and find(KEYS_PATTERN, lines[rows[-1]]):

@@ -113,8 +113,6 @@ class Kind(Enum):
 
 
 class Cell(Struct, frozen=True):
-    """A block of the conversation: its head (empty if it has left the screen) and what follows."""
-
     lines: tuple[str, ...]
     kind: Kind = Kind.OTHER
 
@@ -123,7 +121,6 @@ class Cell(Struct, frozen=True):
 
 
 def last_turn(cells: Sequence[Cell], message: str) -> list[Cell]:
-    """Return the cells below the last one that looks like a message; all if there is none."""
     asked = [row for row, cell in enumerate(cells) if cell.is_like(message)]
     return list(cells[asked[-1] + 1 :]) if asked else list(cells)
 
@@ -166,7 +163,6 @@ def action_line(tool: str, arguments: Mapping[str, object]) -> str:
 
 
 def _words(value: object) -> str:
-    """Return a text, or a list of words, with one blank between words."""
     if isinstance(value, list):
         value = " ".join(word for word in value if isinstance(word, str))
     if not isinstance(value, str):

@@ -83,7 +83,6 @@ def launch(request: LaunchRequest) -> Launch:
 
 
 def detect_status(screen: str, title: str | None = None) -> TerminalStatus:
-    """Return what the last rows show, unless the title shows work or a question."""
     by_title = title_status(title or "")
     if by_title in (TerminalStatus.PROCESSING, TerminalStatus.WAITING_USER_ANSWER):
         return by_title
@@ -129,7 +128,6 @@ def read_signal(line: str) -> AgentSignal | None:
 
 
 def last_answer(scrollback: str) -> str:
-    """Return what the agent has said since the last message, with long lines joined again."""
     answer: list[str] = []
     for line in screen_lines(scrollback):
         if line.startswith(MESSAGE):

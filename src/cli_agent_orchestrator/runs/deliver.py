@@ -211,7 +211,6 @@ def is_untouched(state_folder: Path, record: RunRecord) -> bool:
 
 
 def why_kept(state_folder: Path, record: RunRecord, environ: Mapping[str, str]) -> str:
-    """Name the work that only the work tree of a run has; empty if there is none."""
     saved = record.tree
     if saved is None or saved.delivered is Fate.DISCARDED or is_untouched(state_folder, record):
         return ""
@@ -363,7 +362,6 @@ def known_runs(state_folder: Path, environ: Mapping[str, str]) -> list[KnownRun]
 
 
 def listed_names(state_folder: Path) -> set[str]:
-    """Return the ids of all known runs, also of those that are being made or cannot be read."""
     listed = set()
     for name in runs_folder(state_folder).names():
         folder, is_known = run_folder(state_folder, name), True

@@ -23,13 +23,13 @@ from ..gates.check import doubt_on_base, page_of, refusal_on_base, resume_with_a
 from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles
 from ..handoff.handoff import Handoff, World
-from ..handoff.wait import Envelope, Reply, ReplySource, Sent
+from ..handoff.wait import Envelope, Reply, Sent
 from ..handoff.watch import Agents
 from ..pipeline import machine
 from ..pipeline.prompts import Briefing, build_prompt
 from ..pipeline.reply import Output
 from ..pipeline.requests import SentRequest, Skip, Stop
-from ..pipeline.resuming import Remedy, ask_again, missing_turn, note_taken
+from ..pipeline.resuming import ask_again, missing_turn, note_taken
 from ..pipeline.state import Dispatch, RunState, Turn, drop_hints, hints_for
 from ..pipeline.steering import grant
 from ..proof.proving import Prover
@@ -64,7 +64,6 @@ class Plan(Struct, frozen=True):
 
 
 def in_need_of_snapshots(rules: LoopRules, gates: Iterable[Gate]) -> str:
-    """Return which settings need snapshots, in words; empty if none does."""
     asked = {
         "REVIEW_BOUND=require (set CAO_REVIEW_BOUND=show)": rules.review_bound == "require",
         "PROOF=require (say --proof report)": rules.proof == "require",
@@ -79,8 +78,6 @@ class _Skipped(Exception):
 
 
 class StoppedByPerson(Stopped):
-    """A person ended the run and its agents."""
-
     def __init__(self) -> None:
         super().__init__("a person stopped the run")
 
@@ -173,23 +170,23 @@ class Runner:
         self._state = state
         self._begin_looking(dispatch)
         path, response = kept
-        reply = Reply(response.text, path, dispatch.sequence, ReplySource.ARCHIVE)
+        reply = Reply(response.text, path, dispatch.sequence, "archive")
         self._record(dispatch, reply, dispatch.worked)
         return self.state
 
-    def answer_missing(self, state: RunState, remedy: Remedy) -> RunState:
+    def answer_missing(self, state: RunState, remedy: str) -> RunState:
         """Do what a person decided about a missing reply, if it is still missing."""
         dispatch = missing_turn(state)
         if dispatch is None:
             return state
         self._state = state
         match remedy:
-            case Remedy.ASK:
+            case "ask":
                 self._save(ask_again(state))
-            case Remedy.SKIP:
+            case "skip":
                 skip = SentRequest(uuid.uuid4().hex, self._now, Skip())
                 self._process((skip, state.progress.heard))
-            case Remedy.TAKE:
+            case "take":
                 role = dispatch.turn.role
                 self._begin_looking()
                 terminal_id = self.state.terminal_of(role)
@@ -282,7 +279,6 @@ class Runner:
         self._record(dispatch, reply, self._stopwatch.worked_by(self._now))
 
     def _note_handoff(self, event: events.HandoffEvent) -> None:
-        """Watch the time and pass the event on, with its place in the run."""
         if event.status is not None:
             waiting = event.status is TerminalStatus.WAITING_USER_ANSWER
             self._stopwatch = self._stopwatch.see(event.at, waiting)
@@ -310,7 +306,7 @@ class Runner:
         ended = turn_ended(self._now, dispatch, outcome, worked, str(reply.archive), terminal_id)
         ended = structs.replace(ended, reason=machine.reason_against(outcome, reply.text))
         self._save_ended(dispatch.sequence, state.progressed(ended=ended))
-        if reply.source is not ReplySource.ARCHIVE:
+        if reply.source != "archive":
             plan.keep_screen(terminal_id, dispatch.sequence, turn.role)
         self._tell_ended(ended)
 
@@ -384,7 +380,6 @@ class Runner:
     def _begin_check(
         self, check: machine.Check, command: str
     ) -> tuple[events.CheckBegan, GatePlace]:
-        """Report the command that is about to check the work, and each line of its output."""
         stage = self.state.flow.last_work
         began = events.CheckBegan(
             self._now,

@@ -13,7 +13,7 @@ from ..core.clock import SystemClock
 from ..errors import ApiUnreachable, GitError, PromptError, RunError, UnknownName, UsageError
 from ..gates.checking import find_sandbox, unreadable
 from ..pipeline.flow import Flow
-from ..pipeline.resuming import Remedy, choose_settings, find_fault, find_objections
+from ..pipeline.resuming import choose_settings, find_fault, find_objections
 from ..pipeline.state import RunState
 from ..pipeline.task import Task, parse_task
 from ..settings.config import DEFAULT_API, RunConfig
@@ -166,7 +166,7 @@ def prepare_saved_run(
         used = (request.chosen_provider(one) or state.provider_of(one) for one in roles)
         given.check_agents({*filter(None, used)}, config.wd)
     task = parse_task(state.prompt if state.prompt.strip() else read_task_text(config))
-    if config.missing and (fault := find_fault(state, Remedy(config.missing))):
+    if config.missing and (fault := find_fault(state, config.missing)):
         raise UsageError(fault)
     # The repository of a work tree is repaired instead.
     if record and not record.tree and (record.base or record.branch):
@@ -183,7 +183,6 @@ def prepare_saved_run(
 def _settings_of(
     request: RunRequest, warn: Warn, state: RunState, record: RunRecord | None, here: RunConfig
 ) -> RunConfig:
-    """Return the settings with which a run began, changed by those that are given now."""
     began_with: Mapping[str, str] = {}
     won: set[str] = set()
     # Those of a stranger could allow the agents more than this user would.

@@ -104,7 +104,6 @@ class SavedTree(TreeFacts, frozen=True):
 class RunRecord(Private, frozen=True):
     id: str
     wd: str
-    """Where its agents work."""
     state_file: str = ""
     """Where scripts find its state; empty in a work tree."""
     task: str = field(default="")
@@ -199,7 +198,6 @@ def resumed_record(before: RunRecord, now: RunRecord, left: float) -> RunRecord:
 
 
 def one_line(text: str) -> str:
-    """Return the first paragraph of a text, or its heading, on one line, shortened."""
     text = text.strip()
     heading = re.match(HEADING_PATTERN, text)
     title = heading["title"] if heading else text.split("\n\n")[0]

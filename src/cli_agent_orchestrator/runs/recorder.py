@@ -223,8 +223,6 @@ class Recorder:
 
 
 class ExportedState:
-    """The state file in the work folder."""
-
     def __init__(self, path: Path, wd: Path) -> None:
         """A file in the work folder is opened like everything there: no link is followed."""
         self.path = path
@@ -255,7 +253,6 @@ class ExportedState:
             raise StateError(f"{self.path} cannot be read: {error.strerror}") from error
 
     def named_run(self) -> str:
-        """Return the id of the run that the file is about; empty if it names none."""
         content = self._content()
         run = content.get("run") if isinstance(content, dict) else ""
         return run if isinstance(run, str) else ""
@@ -388,7 +385,6 @@ def _after_question(record: RunRecord, event: events.RunEvent) -> RunRecord:
 
 
 def _after_stall(record: RunRecord, event: events.RunEvent) -> RunRecord:
-    """Record why the run is stalled, until an author has changed files or it passes."""
     match event:
         case events.NotConverging():
             return replace(record, stalled=event.why)
@@ -433,8 +429,6 @@ def _after_end(record: RunRecord, event: events.RunEnded) -> RunRecord:
 
 
 class EventLog:
-    """The log of a run that this process conducts."""
-
     def __init__(self, folder: Folder) -> None:
         self._file = folder.append(EVENTS_FILE)
         try:
@@ -448,7 +442,6 @@ class EventLog:
             raise
         numbers = (codec.object_of(line).get("seq") for line in data[:whole].split(b"\n"))
         self.last_seq = max((one for one in numbers if isinstance(one, int)), default=0)
-        """The last number that was given."""
         self._torn = False
 
     def append(self, event: events.RunEvent) -> events.RunEvent:

@@ -130,7 +130,6 @@ def flow_of(record: RunRecord, saved: RunState | None) -> Flow | None:
 
 
 def course_of_run(record: RunRecord, saved: RunState | None) -> tuple[Planned, ...]:
-    """Return the stages of a run's flow with its gates and the proof; empty if not known."""
     flow = flow_of(record, saved)
     if flow is None:
         return ()
@@ -181,7 +180,6 @@ def _details(folder: Folder, run: RunView, turns: Sequence[Turn]) -> list[TurnDe
 def _follow(
     run: RunView, role: str, folder: Folder
 ) -> tuple[Findings, dict[int, tuple[Tracked, ...]]]:
-    """Return the findings of a reviewer in the end: all, and by the review that named them."""
     ledger = Findings()
     named: dict[int, list[str]] = {}
     for turn in run.turns:
@@ -248,11 +246,9 @@ class Report(Struct, frozen=True):
     details: tuple[TurnDetail, ...] = ()
     findings: Mapping[str, Findings] = field(default_factory=dict)
     usage: Mapping[int, Tokens] = field(default_factory=dict)
-    """By turn, as far as it is known."""
 
 
 def report_of_run(folder: Folder, environ: Mapping[str, str], *, full: bool = False) -> Report:
-    """Return the report of a run, a full one with all turns; `StateError` if there is none."""
     run, saved = view_run(folder), read_state_of(folder)
     if saved is not None:
         # A person's decision about a reply that did not come is no event.
@@ -337,7 +333,6 @@ def _open_notes(state: RunState, turns: Sequence[Turn]) -> dict[str, str]:
 
 
 def _setback(turn: Turn, reply: str) -> tuple[str, str]:
-    """Return the place and verdict of a turn that led to more work, and the reason for it."""
     place = turn.place.capitalize()
     if turn.reviewed and turn.why:
         return f"{place}, {turn.role}, {NOT_COUNTED}", turn.why

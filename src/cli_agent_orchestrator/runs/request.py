@@ -280,7 +280,6 @@ class Environment(Private, frozen=True):
     environ: Mapping[str, str]
     """The user's own variables: for git, for the commands of gates."""
     find_flow: Callable[[str, Path], Flow]
-    """Returns the flow that a setting names, for a run in a folder."""
     check_agents: Callable[[Collection[str], Path], None]
     """Refuses agents that our own server could not start."""
     is_watched: Callable[[str], bool]

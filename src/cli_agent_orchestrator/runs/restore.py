@@ -182,7 +182,6 @@ def plan_way_back(
 
 
 def _by_person(kept: Kept, snapshots: Snapshots, target: Snapshot) -> set[str]:
-    """Return the files that a person changed since a snapshot, in whatever turn it was."""
     since = kept.taken[kept.taken.index(target) :]
     found = {one.path for one in snapshots.differing(since[-1].tree)}
     for old, new in pairwise(since):

@@ -28,7 +28,7 @@ from ..gates.checking import GatePlace, GateRunner
 from ..handoff.files import ResponseFiles, ensure_response_dir
 from ..pipeline.machine import with_more_rounds
 from ..pipeline.prompts import Briefing
-from ..pipeline.resuming import Remedy, should_auto_resume
+from ..pipeline.resuming import should_auto_resume
 from ..pipeline.state import FinalStatus, RunState
 from ..settings.gates import Gate
 from ..settings.layout import REPLACED_STATE, check_place, run_folder, said_of_place, turns_folder
@@ -178,7 +178,7 @@ class Conductor:
             state = load_state(run_folder(self._given.state_folder, record.id))
         if state is None or not self._config.resume or "MAX_ROUNDS" not in self._request.insisted:
             return state
-        return with_more_rounds(state, self._config.rules.limits.max_rounds)
+        return with_more_rounds(state, self._config.rules.max_rounds)
 
     def _begin_in_tree(self) -> RunState:
         if "STATE_FILE" in self._request.insisted:
@@ -227,7 +227,6 @@ class Conductor:
                     self._tree.remove(self._tree.base)
 
     def _resume_known(self, run: str) -> RunState:
-        """Take the run with an id to its end, in its work tree if it has one."""
         # First: another command may be about to apply or discard its work.
         self._recorder.hold(run)
         record = read_record(run_folder(self._given.state_folder, run))
@@ -344,7 +343,8 @@ class Conductor:
             return
         if record.terminals:
             # They know the same response files.
-            self._end_agents_of(record, client)
+            exit_terminals(client, record.terminals.values())
+            forget_agents(run_folder(self._given.state_folder, record.id))
             self._warn("the unfinished run's agents are ended, so that they do not write into this")
         self._warn(
             f"`cao resume {record.id}` goes on with the unfinished run when this one has ended"
@@ -362,10 +362,6 @@ class Conductor:
             if is_ours and run.unsaved and not run.ended and not run.is_live:
                 delete_session(client, session_name_of(run.id))
                 forget_agents(run_folder(self._given.state_folder, run.id))
-
-    def _end_agents_of(self, run: RunRecord, client: ApiClient) -> None:
-        exit_terminals(client, run.terminals.values())
-        forget_agents(run_folder(self._given.state_folder, run.id))
 
     def _save(self, state: RunState) -> None:
         self._state_file.save_state(state)
@@ -414,7 +410,7 @@ class Conductor:
             began = self._began(client, state)
             self._tell(structs.replace(began, resumed=True, replaced=replaced))
             if self._config.missing:
-                state = runner.answer_missing(state, Remedy(self._config.missing))
+                state = runner.answer_missing(state, self._config.missing)
             return self._loop(client, runner, state)
 
     def _find_agents(self, client: ApiClient, state: RunState) -> tuple[RunState, tuple[str, ...]]:
@@ -583,7 +579,7 @@ class Conductor:
             providers={role: state.provider_of(role) for role in state.terminals},
             archive=str(turns_folder(self._folder).path),
             permissions=", ".join(sorted(filter(None, told))),
-            max_rounds=self._config.rules.limits.max_rounds,
+            max_rounds=self._config.rules.max_rounds,
             reviewers=tuple(stage.reviewer for stage in state.flow.stages if stage.reviewer),
         )
 

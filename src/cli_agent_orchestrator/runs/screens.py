@@ -86,7 +86,6 @@ def _cast(run: Folder, role: str, version: tuple[int, int, int]) -> Cast | None:
 
 
 def recording_folder(state_folder: Path, terminal: TerminalFacts) -> Folder | None:
-    """Return where a terminal is recorded: in the folder of its run, if there is such a run."""
     run = run_of_session(terminal.session_name)
     if not run or not re.fullmatch(ROLE_PATTERN, terminal.role or ""):
         return None

@@ -157,7 +157,6 @@ MOST_FILES = 1000
 class RunService(Struct, frozen=True):
     state_folder: Path
     launch: Callable[[RunToLaunch, Path], str]
-    """Starts a run in a folder, and returns its id."""
     environ: Mapping[str, str]
     patience: float = ANSWER_SECONDS
 

@@ -85,7 +85,6 @@ def _noted(run: Folder, terminal_id: str) -> list[str]:
 
 
 def _lines_up_to(largest: int) -> LinesOf:
-    """Return what yields whole lines of files, which all together are read up to a limit."""
     left = largest
 
     def lines(folder: Folder, name: str) -> Iterator[bytes]:

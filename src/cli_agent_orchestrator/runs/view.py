@@ -60,8 +60,6 @@ ABOUT_REPOSITORY = "repository"
 
 
 class Turn(TurnFacts, frozen=True):
-    """A turn of an agent, or the command of a gate, as the events tell it."""
-
     @property
     def is_setback(self) -> bool:
         return self.outcome in AGAINST and not self.early
@@ -379,7 +377,6 @@ class Fold:
 
 
 def _turn_of(event: TurnBegan | TurnEnded | CheckBegan | CheckEnded) -> Turn:
-    """Return a turn of which only its first event is known."""
     if isinstance(event, CheckBegan | CheckEnded):
         named, of_agent, reviewed = (event.gate, event.round, 1), (COMMAND, ""), False
     else:
@@ -417,7 +414,6 @@ def list_runs(state_folder: Path) -> list[RunView]:
 
 
 def find_live_run(state_folder: Path, *, wd: Path | None = None, pid: int | None = None) -> str:
-    """Return the id of the run at work in a folder, or of a process; empty if none is known."""
     with suppress(OSError, UsageError):
         for run in list_runs(state_folder):
             if run.is_live and (Path(run.wd) == wd or run.pid == pid):
@@ -469,7 +465,6 @@ def choose_run(
 
 
 def runs_that_fit(runs: Sequence[RunView], text: str) -> list[RunView]:
-    """Return the run with this id, else those whose ids begin or end like that."""
     exact = [run for run in runs if run.id == text]
     return exact or [run for run in runs if run.id.startswith(text) or run.id.endswith(text)]
 

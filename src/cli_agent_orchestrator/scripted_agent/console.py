@@ -175,7 +175,6 @@ def dialog_rows(title: str, question: str, yes_marked: bool, columns: int) -> li
 
 
 def plain(text: str) -> str:
-    """Return one line without control characters, its tabs as spaces."""
     if text.isascii() and text.isprintable():
         return text
     return re.sub(f"[{CONTROLS}\n{HALVES}]", "", text.expandtabs(4))

@@ -142,7 +142,6 @@ class Http(HttpToolsProtocol):
 
 
 def _process_of(peer: socket.socket) -> int:
-    """Return the process that opened a connection; 0 if it is not known."""
     with suppress(OSError):
         if sys.platform == "linux":
             told = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))

@@ -135,7 +135,6 @@ def read_all(kind: type[Part], texts: Mapping[str, str]) -> Part:
 
 
 def _decided(kind: type[Struct], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields that settings decide, and the parts that have such fields."""
     found: dict[str, Any] = {}
     for one in fields(kind):
         if one.encode_name != one.name:
@@ -143,11 +142,6 @@ def _decided(kind: type[Struct], texts: Mapping[str, str]) -> dict[str, Any]:
         elif isinstance(one.type, type) and issubclass(one.type, Struct):
             found[one.name] = read_all(one.type, texts)
     return found
-
-
-class Limits(Struct, frozen=True):
-    max_rounds: int = _of("MAX_ROUNDS")
-    max_review_cycles: int = _of("MAX_REVIEW_CYCLES")
 
 
 class ReviewRules(Struct, frozen=True):
@@ -174,7 +168,8 @@ class HandoffRules(Struct, frozen=True):
 
 
 class LoopRules(Struct, frozen=True):
-    limits: Limits = field(default_factory=Limits)
+    max_rounds: int = _of("MAX_ROUNDS")
+    max_review_cycles: int = _of("MAX_REVIEW_CYCLES")
     review: ReviewRules = field(default_factory=ReviewRules)
     condensation: Condensation = field(default_factory=Condensation)
     review_bound: str = _of("REVIEW_BOUND")
@@ -250,12 +245,12 @@ class RunConfig(Private, frozen=True):
 
         `evidence_groups` is the least that a reviewer has; None if there is none.
         """
-        review, limits = self.rules.review, self.rules.limits
+        review, most_cycles = self.rules.review, self.rules.max_review_cycles
         lines = []
-        if review.min_cycles > limits.max_review_cycles:
+        if review.min_cycles > most_cycles:
             lines.append(
                 f"MIN_REVIEW_CYCLES_BEFORE_APPROVAL ({review.min_cycles}) is above "
-                f"MAX_REVIEW_CYCLES ({limits.max_review_cycles}): no approval can count."
+                f"MAX_REVIEW_CYCLES ({most_cycles}): no approval can count."
             )
         groups = review.evidence_min_match if evidence_groups is None else evidence_groups
         if review.require_evidence and review.evidence_min_match > groups:

@@ -201,7 +201,6 @@ class Allowed(Struct, frozen=True):
 
 
 def commands_text(commands: Mapping[str, str]) -> str:
-    """Return the commands of a project's own file, by variable name, as they are remembered."""
     gates, setup = (commands.get(name, "") for name in COMMANDS)
     return "\n".join(filter(None, (gates, setup and f"{SETUP_WORDS}{setup}")))
 

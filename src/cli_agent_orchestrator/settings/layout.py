@@ -104,7 +104,6 @@ def check_state_folder(folder: Path) -> None:
 
 
 def config_folder(values: Mapping[str, str]) -> Path:
-    """Return where the user's own `config.toml` and profiles are (CAO_CONFIG_DIR)."""
     own = values.get("CAO_CONFIG_DIR")
     return Path(own).expanduser() if own else platformdirs.user_config_path("cao", appauthor=False)
 

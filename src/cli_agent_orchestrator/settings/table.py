@@ -197,7 +197,6 @@ command, server, path or permission."""
 
 
 def meant_by(word: str, known: Iterable[str] = AGENTS) -> list[str]:
-    """Return the agents that a word could mean."""
     known = list(known)
     plain = word.strip().lower().replace("-", "_")
     if plain in known:
@@ -206,6 +205,5 @@ def meant_by(word: str, known: Iterable[str] = AGENTS) -> list[str]:
 
 
 def full_name(word: str, known: Iterable[str] = AGENTS) -> str:
-    """Return the name of the one agent that a word means, else the word as it is."""
     meant = meant_by(word, known)
     return meant.pop() if len(meant) == 1 else word

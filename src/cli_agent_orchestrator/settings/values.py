@@ -98,7 +98,6 @@ def read_choice(name: str, text: str, known: tuple[str, ...]) -> str:
 
 
 def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the agent of each role for which one is named."""
     found: dict[str, str] = {}
     text = texts.get("ROLE_PROVIDERS", "")
     for item in filter(str.strip, text.split(",")):
@@ -113,7 +112,6 @@ def read_role_providers(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_word(texts: Mapping[str, str], name: str) -> str:
-    """Return the whole name of an agent, empty if none is given; its beginning may be given."""
     word = texts.get(name, "").strip()
     if word and not is_word(word):
         raise ConfigError(name, texts[name], "the name of an agent, such as codex or claude_code")
@@ -179,7 +177,6 @@ def canonical(name: str, text: str) -> str | None:
 
 
 def read_change(key: str, text: str) -> tuple[str, str]:
-    """Return the variable and the value of a setting that is to change in a run under way."""
     name = key.upper().replace("-", "_").removeprefix("CAO_")
     # A letter of another alphabet may become one of ours.
     if name not in CHANGEABLE_NAMES or not key.isascii():
@@ -219,7 +216,6 @@ def merge_settings(*levels: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def find_sources(**levels: Mapping[str, str | None]) -> dict[str, str]:
-    """Return where each setting that counts was given first."""
     return {
         name: next(word for word, level in levels.items() if (level.get(name) or "").strip())
         for name in merge_settings(*levels.values())

@@ -126,7 +126,6 @@ def _with_line(file: FilePatch, line: str) -> FilePatch:
 
 
 def _first_name(names: str) -> str:
-    """Return the name in `a/x b/x`, either of them quoted or not."""
     if names.startswith('"'):
         quoted = re.match(r'"(?:[^"\\]|\\.)*"', names)
         return _name(quoted[0] if quoted else names)
@@ -153,7 +152,6 @@ def _unquoted(name: str) -> str:
 
 
 def patches_html(patches: Sequence[FilePatch], *, commentable: bool = False) -> Markup:
-    """Return patches for a page; if `commentable`, the line numbers are buttons."""
     shown, parts = 0, []
     if commentable and patches:
         parts.append(tag("p", "Press a line number to comment on that line.", class_="muted"))

@@ -23,7 +23,7 @@ from html import escape
 from itertools import groupby, pairwise
 from math import dist
 
-from ..core.ansi import Pen, Style, read_line
+from ..core.ansi import PEN, Pen, Style, read_line
 from ..core.text import CONTROLS, DIRECTIONS, HALVES, columns_of, is_plain
 
 # div, h1, font-face; with a capital letter only in SVG: linearGradient
@@ -152,7 +152,7 @@ background:inherit}
 def screen_lines(ansi: str) -> list[Markup]:
     """Return the inside of each line. What is drawn in a color stays so over the line's end."""
     lines = []
-    pen = Pen()
+    pen = PEN
     for line in ansi.split("\n"):
         drawn, pen = _line(line, pen)
         lines.append(drawn)

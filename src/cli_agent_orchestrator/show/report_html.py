@@ -238,7 +238,6 @@ def shortened(found: Report, clean: Callable[[str], str]) -> Report:
 
 
 def reproduction(record: RunRecord) -> str:
-    """Return the commands that begin the same run elsewhere."""
     given = [
         f"{PREFIX}{name}={shlex.quote(saved.value)}"
         for name, saved in sorted(record.settings.items())

@@ -222,7 +222,6 @@ def rows_of(turns: Sequence[Turn]) -> list[tuple[str, ...]]:
 
 
 def text_table(turns: Sequence[Turn], width: int) -> str:
-    """Return the turns as aligned columns; the last one is wrapped to fit a width."""
     rows = [HEADINGS, *rows_of(turns)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS) - 1)]
     lines: list[str] = []
@@ -288,7 +287,6 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def _table(turns: Sequence[Turn], used: Mapping[int, Tokens]) -> str:
-    """Return a table of turns, with the numbers that `cao diff` and `cao undo` take."""
     cells = zip(rows_of(turns), turns, strict=True)
     lines = [("number", *HEADINGS, "tokens", "reply"), ("---",) * (len(HEADINGS) + 3)]
     for row, turn in cells:

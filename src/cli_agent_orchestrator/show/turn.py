@@ -100,7 +100,6 @@ def tokens_words(used: Tokens | None) -> str:
 
 
 def tokens_of_all(used: Sequence[Tokens | None]) -> str:
-    """Say what the turns of agents took together, as far as it is known of each."""
     known = [one for one in used if one is not None]
     partly = f" (of {len(known)} of {len(used)} turns)" if 0 < len(known) < len(used) else ""
     unknown = "not known" if used else ""
@@ -257,7 +256,6 @@ def label_of(turns: Sequence[Turn]) -> str:
 def _boxes(
     turns: Sequence[Turn], roles: Sequence[str], now: float
 ) -> tuple[list[Markup], dict[int, tuple[float, float]], float]:
-    """Return the boxes of the turns, where each round begins and its room, and the width."""
     spent = [max(now - turn.began if turn.ended is None else turn.seconds, 0.0) for turn in turns]
     longest = max(spent) or 1.0
     # The longest turn is as wide as the room for all of them allows.
@@ -290,7 +288,6 @@ def _size(width: float, height: float) -> dict[str, str | int | float]:
 
 
 def _names(roles: Sequence[str], height: float) -> Markup:
-    """Return the names of the rows, which stay in place when the turns are scrolled."""
     shown = [r if len(r) <= LONGEST_NAME else f"{r[: LONGEST_NAME - 1]}…" for r in roles]
     width = 8 + CHARACTER * max(map(len, shown))
     names = (

@@ -89,7 +89,6 @@ class LiveTerminal(Struct):
     answer: str | None = None
     transcript: Path | None = None
     action: str = ""
-    """What it reported last that it does in this turn, on one line."""
     asked: int = 0
     """How often it began to ask or was pressed a key: it asks another question since then."""
     answered: str = ""
@@ -342,7 +341,6 @@ class Board:
             live.pane = None
 
     def refresh(self, live: LiveTerminal) -> None:
-        """Judge a terminal anew, publish a change, and come back when the verdict runs out."""
         now = self.now()
         live.verdict = tracker.judge(live.track, now)
         if live.decay:

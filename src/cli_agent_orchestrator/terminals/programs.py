@@ -165,7 +165,6 @@ def _written_by_lsof(pid: int) -> Iterator[Path]:
 
 
 def members(leader: int) -> list[int]:
-    """Return the living processes of a session, named by the program that leads or led it."""
     found = []
     if sys.platform == "linux":
         for pid in map(int, filter(str.isdecimal, _names(Path("/proc")))):

@@ -57,8 +57,6 @@ KEYS = (
 
 
 class TerminalService:
-    """Owns all terminals of one state folder."""
-
     def __init__(
         self, config: ServerConfig, clock: Clock, recording_folder: FolderOf = lambda terminal: None
     ) -> None:
@@ -249,7 +247,6 @@ class TerminalService:
         return watch_screen(live, self._tmux, self._clock, lambda: self._board.has(live))
 
     async def scrollback(self, terminal_id: str, lines: int) -> str:
-        """Return the screen in color, below as many lines of the history."""
         live = self._board.get(terminal_id)
         return await self._tmux.read_ansi(live.pane, lines) if live.pane is not None else live.text
 
@@ -360,7 +357,6 @@ class TerminalService:
         return live.public()
 
     async def _adopt(self, store: TerminalStore) -> None:
-        """Put the stored terminals on the board, connect, and sweep leftovers."""
         unfinished = []
         for row in store.terminals():
             try:

@@ -137,7 +137,6 @@ class SignalFiles:
 
 
 def _read_piece(path: Path, followed: _Followed) -> bytes:
-    """Return what comes next in a file. A link or a pipe in its place is not followed."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):

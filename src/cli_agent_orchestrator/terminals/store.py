@@ -170,7 +170,6 @@ class TerminalStore:
         return bool(self._do(f"SELECT 1 FROM deliveries WHERE {UNSETTLED}", terminal_id))
 
     def outdate(self, terminal_id: str) -> None:
-        """Note that later reports of the agent are about another message."""
         self._do(f"UPDATE deliveries SET heard = NULL WHERE {UNSETTLED}", terminal_id)
 
     def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:

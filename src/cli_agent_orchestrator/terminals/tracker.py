@@ -438,7 +438,6 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
 
 
 def _unless_taken_back(track: Track, signal: Evidence, now: float) -> Verdict:
-    """Return the status of a signal that no screen contradicts; an end may be taken back."""
     assert signal.status is not None
     if signal.status is _COMPLETED:
         if track.to_report and now < signal.at + REPORT_SECONDS:

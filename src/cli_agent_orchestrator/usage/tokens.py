@@ -146,7 +146,6 @@ class Head(Struct, frozen=True):
     is_own: bool
     """Is it the session of a person, and not of a sub-agent or of a program?"""
     is_forked: bool
-    """Does it go on from a copy of another thread?"""
 
 
 def read_head(line: bytes) -> Head | None:
@@ -170,7 +169,6 @@ def read_head(line: bytes) -> Head | None:
 
 
 def family_of(heads: Iterable[Head], sessions: Iterable[str]) -> set[str]:
-    """Return those threads that belong to sessions: their own, and all sub-agents in them."""
     heads = list(heads)
     family = set(sessions)
     while True:

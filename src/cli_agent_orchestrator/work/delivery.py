@@ -15,8 +15,8 @@ import shlex
 import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,10 +50,7 @@ FAST_FORWARD = ("merge", "-q", "--ff-only", "--no-overwrite-ignore", "--no-autos
 RESTORE = ("restore", "--source=HEAD", "--staged", "--worktree")
 
 
-class MergeKind(StrEnum):
-    FAST_FORWARDED = "fast-forwarded"
-    MERGED = "merged"
-    ALREADY_THERE = "already there"
+MergeKind = Literal["fast-forwarded", "merged", "already there"]
 
 
 class MergeResult(Struct, frozen=True):
@@ -82,9 +79,9 @@ def apply(tree: Worktree, identity: Mapping[str, str]) -> MergeResult:
             raise _refused(reason)
         base = git.ask("merge-base", now.head, tip).text
         if base == tip:
-            return MergeResult(MergeKind.ALREADY_THERE, now.head)
+            return MergeResult("already there", now.head)
         if base == now.head:
-            return _move(git, now.head, tip, MergeKind.FAST_FORWARDED)
+            return _move(git, now.head, tip, "fast-forwarded")
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         merged = git.ask(*words, now.head, tip)
         if merged.code == USAGE:
@@ -100,7 +97,7 @@ def apply(tree: Worktree, identity: Mapping[str, str]) -> MergeResult:
             raise _refused(why, list(dict.fromkeys(filter(None, conflicts))))
         message = f"Merge branch '{branch}'\n".encode(errors="replace")
         commit = git.text("commit-tree", wanted, "-p", now.head, "-p", tip, given=message)
-        return _move(git, now.head, commit, MergeKind.MERGED)
+        return _move(git, now.head, commit, "merged")
 
 
 def _objection(now: Repository, branch: str, tip: str, onto: str) -> str:

@@ -117,7 +117,6 @@ class WorkFolder:
         return (*self._store.mentioning(commit, word), *held)
 
     def left_behind(self, *commits: str) -> tuple[str, ...]:
-        """Return what programs have left behind since the start; no commit gets it."""
         snapshots = self._store
         start = snapshots.all()[0].tree
         changes = (one for commit in commits for one in snapshots.changes(start, commit))

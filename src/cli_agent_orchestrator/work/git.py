@@ -338,7 +338,6 @@ def uncommitted(repository: Repository, environ: Mapping[str, str]) -> dict[str,
 
 
 def changed_files(git: Git, *words: str) -> dict[str, str]:
-    """Return the paths that differ from the index or HEAD, each with the letters of its status."""
     # " M src/cart.py", "?? new.txt"
     return {one[3:]: one[:2] for one in git.names(*STATUS, *words)}
 

@@ -295,7 +295,6 @@ class Snapshots:
         return [one.partition("\t")[2] for one in entries if not one.startswith(REPOSITORY_MODE)]
 
     def links(self, tree: str) -> dict[str, str]:
-        """Return where each link of a snapshot leads: a path from the top, or one outside."""
         heads = (one.partition("\t")[::2] for one in self._git.names("ls-tree", "-r", "-z", tree))
         blobs = {path: head.split()[2] for head, path in heads if head.startswith(LINK_MODE)}
         if not blobs:

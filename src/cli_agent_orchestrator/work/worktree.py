@@ -80,7 +80,6 @@ class Worktree(TreeFacts, Private, frozen=True):
 
     @property
     def wd(self) -> Path:
-        """The folder of the project within the tree: there the agents work."""
         return self.folder / self.repository.prefix
 
     @property
@@ -334,7 +333,6 @@ class Worktree(TreeFacts, Private, frozen=True):
         return git
 
     def _differences(self, git: Git) -> Iterator[tuple[str, bool]]:
-        """Yield what differs from the index, and whether that knows it."""
         for name, letters in changed_files(git, "--untracked-files=all").items():
             path = name.rstrip("/")
             is_known = letters != "??"

@@ -202,7 +202,6 @@ class Tmux:
         tell(self._listener.connected, panes, screens)
 
     async def _attach(self) -> tuple[ControlConnection, int, list[PaneInfo], dict[str, PaneScreen]]:
-        """Return a connection, the process id of its server, and the panes with their screens."""
         client = (self._program, "-u", "-L", self._socket, "-f", "/dev/null", "-C")
         connection = ControlConnection(self._received, self._was_lost, self._patience)
         await connection.open((*client, *commands.ATTACH), self._env)
@@ -252,7 +251,6 @@ class Tmux:
         return await look_at(connection, list(dict.fromkeys(panes)), observer.followed)
 
     async def read_ansi(self, pane: str, above: int = 0) -> str:
-        """Return the screen with colors as escape sequences, below `above` lines of the history."""
         line = command("capture-pane", "-p", "-e", "-S", str(-above), "-t", pane)
         return (await self._ask("capture-pane", line)).text
 

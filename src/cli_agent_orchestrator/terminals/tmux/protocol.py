@@ -270,7 +270,6 @@ def _look_lines(pane: str) -> tuple[str, str]:
 
 
 def parse_looks(panes: Sequence[str], answers: Sequence[Answer]) -> dict[str, PaneScreen]:
-    """Return the answers to `look_lines`, without panes that are gone."""
     states, bodies = answers[: len(answers) - len(panes)], answers[len(answers) - len(panes) :]
     lines = (line for state in states if state.ok for line in state.lines)
     # display-message answers for a pane that does not exist, too, with empty fields.
