@@ -6,7 +6,7 @@
     │   ├── ResumeChoice                the saved run may not be the one that is meant
     │   ├── PromptError                 the task file isn't in the expected format
     │   ├── FlowError                   a flow file has a fault
-    │   ├── AgentFault (FlowError)      a file that describes an agent has one
+    │   │   └── AgentFault              a file that describes an agent has one
     │   ├── UnknownName                 no such provider, profile, key
     │   ├── NotFound (LookupError)      no terminal, session or run of that name
     │   ├── BadFolder                   a working directory that cannot be used

@@ -12,7 +12,6 @@ from cli_agent_orchestrator.providers.base import Permissions, Provider
 from cli_agent_orchestrator.providers.described import (
     LARGEST_FILE,
     LONGEST_PATTERN,
-    PACKAGED,
     decode,
     load,
     make_provider,
@@ -51,7 +50,7 @@ def test_with_a_program_alone_its_status_is_told_by_rest() -> None:
     assert (agent.title_status("Ready"), agent.read_signal("{}")) == (None, None)
     assert agent.startup_dialog("> 1. Yes\n") is None
     assert agent.launch(launch_request("/bin/mine")).argv == ("/bin/mine",)
-    assert (agent.guards, agent.completes, agent.record_pattern) == ({}, "", "")
+    assert (agent.guards, agent.submit_keys, agent.record_pattern) == ({}, ("Enter",), "")
     assert not described(BOX).by_rest
     assert not any(one.by_rest for one in PROVIDERS.values())
 
@@ -156,48 +155,25 @@ def test_a_dialog_is_passed_by_its_keys() -> None:
 
 START = """
 [start]
-args = ["--events", "{events}", "--in", "{folder}"]
-workspace = ["--safe"]
+args = ["--in", "{folder}", "{other}"]
 full = ["--all"]
-own = ["--safe", "--all"]
 profile = ["--persona", "{profile}"]
-env = { PLUGIN = "{here}/p {here_uri}", CONTEXT = '{"a": {profile_json}}' }
-[[start.versions]]
-at_least = "2.0"
-below = "3.0"
-workspace = ["--new"]
+env = { PLUGIN = "{here}/p" }
 """
 
 
 def test_words_and_variables_are_filled_in() -> None:
     launch = described(START).launch(launch_request("/bin/mine", Permissions.FULL, "-x"))
-    assert " ".join(launch.argv) == (
-        "/bin/mine --events /state/x.jsonl --in /work --persona Test it. --all -x"
-    )
-    assert launch.env == {"PLUGIN": "/here/p file:///here", "CONTEXT": '{"a": "Test it."}'}
-    plain = described(START).launch(launch_request("/bin/mine", Permissions.ASK, prompt=" "))
-    assert (plain.argv[5:], plain.env["CONTEXT"]) == ((), "")
-    own = described(START).launch(launch_request("/bin/mine", Permissions.FULL, "--safe"))
-    assert "--all" not in own.argv
-
-
-@pytest.mark.parametrize(
-    ("version", "word"), [((1, 9), "--safe"), ((2, 5), "--new"), ((), "--safe")]
-)
-def test_versions_have_words_of_their_own(version: tuple[int, ...], word: str) -> None:
-    request = launch_request("/bin/mine", Permissions.WORKSPACE, version=version)
-    assert described(START).launch(request).argv[-1] == word
+    words = ("/bin/mine", "--in", "/work", "{other}", "--persona", "Test it.", "--all", "-x")
+    assert (launch.argv, launch.env) == (words, {"PLUGIN": "/here/p"})
+    without = described(START).launch(launch_request("/bin/mine", Permissions.ASK, prompt=" "))
+    assert without.argv == words[:4]
 
 
 EVENTS = """
 [[events]]
 when = { "a.b" = ["x", "y"], c = 1 }
 is = "asking"
-says = ["a.b", "why"]
-[[events]]
-when = { c = [] }
-is = "finished"
-answer = "text"
 [record]
 path = { pattern = '/mine/.*\\.jsonl$', sample = "/mine/1.jsonl" }
 events = [{ when = { c = "end" }, is = "failed" }]
@@ -206,9 +182,7 @@ events = [{ when = { c = "end" }, is = "failed" }]
 
 def test_lines_of_its_files_are_told_by_their_values() -> None:
     agent = described(EVENTS)
-    asks = '{"a": {"b": "y"}, "c": 1, "why": "may I"}'
-    assert agent.read_signal(asks) == signal("waiting", "y: may I")
-    assert agent.read_signal('{"c": [], "text": "Done."}') == signal("finished", "", answer="Done.")
+    assert agent.read_signal('{"a": {"b": "y"}, "c": 1}') == signal("waiting", "y")
     assert agent.read_signal('{"c": "end"}') == signal("failed", "end")
     assert agent.record_pattern == r"/mine/.*\.jsonl$"
     for line in ("", "[]", '{"c": []}', '{"a": "y", "c": 1}', '{"a": {"b": "z"}, "c": 1}'):
@@ -280,13 +254,6 @@ def test_the_users_own_agents_are_found_beside_ours(tmp_path: Path) -> None:
     file.write_text('program = "another one"\n')
     os.utime(file, (1, 1))
     assert get_provider("my_own", tmp_path).program == "another one"
-
-
-@pytest.mark.parametrize("file", [*PACKAGED.glob("*.toml")], ids=lambda file: file.stem)
-def test_what_a_packaged_agent_is_started_with_is_there(file: Path) -> None:
-    launch = load(file).launch(launch_request("/bin/x"))
-    words = [word for word in launch.argv if word.startswith(str(PACKAGED))]
-    assert all(Path(word).exists() for word in words)
 
 
 def test_the_example_of_the_documentation_is_read() -> None:

@@ -1,8 +1,5 @@
 """Kiro CLI: its classic interface line by line, and what is known of the newer one."""
 
-import pytest
-from msgspec.structs import replace
-
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import LaunchRequest, Permissions
 from tests.providers.samples import (
@@ -132,18 +129,8 @@ def test_the_profile_is_the_first_message() -> None:
     assert "READY" in argv[-1]
 
 
-@pytest.mark.parametrize(
-    ("version", "classic"), [((), False), ((1, 29, 3), False), ((2, 0, 0), True), ((3, 1), True)]
-)
-def test_the_classic_interface_is_asked_for_where_it_is_not_the_default(
-    version: tuple[int, ...], classic: bool
-) -> None:
-    argv = get_provider("kiro_cli").launch(request(Permissions.ASK, version, "")).argv
-    assert ("--legacy-ui" in argv) is classic
-
-
-def test_q_cli_is_the_same_program_by_its_older_name() -> None:
-    failed = ASKED + FAILURE.replace("Kiro", "Amazon Q") + PROMPT
-    assert get_provider("q_cli").detect_status(failed) is ERROR
-    asked = replace(request(Permissions.ASK, (1, 19), ""), program="/opt/bin/q")
-    assert get_provider("q_cli").launch(asked).argv == ("/opt/bin/q", "chat", "--model", "auto")
+def test_the_classic_interface_is_asked_for_where_it_is_not_the_default() -> None:
+    versions = ((), (1, 29, 3), (2, 0, 0), (3, 1))
+    launch = get_provider("q_cli").launch
+    words = [launch(request(Permissions.ASK, version, "")).argv[1:3] for version in versions]
+    assert words == [("chat", "--model")] * 2 + [("chat", "--legacy-ui")] * 2

@@ -336,6 +336,7 @@ class Reader(Struct, frozen=True):
         known = {
             "{profile}": profile,
             "{profile_json}": json.dumps(profile),
+            "{persona}": request.profile,
             "{events}": request.event_file,
             "{folder}": request.working_directory,
             "{here}": str(self.here),
