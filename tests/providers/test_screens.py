@@ -69,7 +69,7 @@ MANY_ROWS = (
 TYPED = {"typed_draft": "one short draft", "several_lines": ROWS, "two_lines": FEW_ROWS}
 MENUS = {"at_menu": "@", "hash": "#"}
 QUESTIONS = ("approval_exec", "permission", "permission_prompt", "question", "trust_dialog")
-DRAFTS = {
+DRAFTS: dict[str, dict[str, str | None]] = {
     # By agent and by file or case; all other input boxes are empty, those of QUESTIONS not there.
     "claude_code": {
         "draft": "draft of\ntwo lines",

@@ -101,11 +101,11 @@ class ChatStub(Stub):
             case Text():
                 yield from paced(step, lambda piece: {"content": piece})
             case Run(command):
-                name, arguments = "bash", {"command": command, "description": "Run a command"}
-                shells = SHELLS & request.tools.keys()
-                if "run_commands" in shells:
+                shell = min(SHELLS & request.tools.keys(), default="bash")
+                arguments: Json = {"command": command, "description": "Run a command"}
+                if shell == "run_commands":
                     arguments = {"commands": [command]}
-                yield self._call(min(shells, default=name), arguments)
+                yield self._call(shell, arguments)
             case Ask():
                 asking = next((name for name in QUESTIONS if name in request.tools), "ask_user")
                 yield self._call(asking, QUESTIONS[asking](step))
