@@ -114,7 +114,7 @@ def test_roles_and_agents_are_offered(desk: Desk) -> None:
 
 def test_values_of_settings_are_offered(desk: Desk) -> None:
     assert desk.asked("cao run --provider ") == [*AGENTS]
-    assert desk.asked("cao run --agent tester=cl") == ["tester=claude_code"]
+    assert desk.asked("cao run --agent tester=cla") == ["tester=claude_code"]
     assert desk.asked("cao run --proof ") == ["off", "report", "require"]
     assert desk.asked("cao set max_r") == ["max_rounds=8", "max_review_cycles=3"]
     assert desk.asked("cao set stall=") == ["stall=warn", "stall=stop"]
@@ -164,7 +164,7 @@ def test_a_real_shell_completes(desk: Desk, shell: str) -> None:
         pane.press("Enter")
         pane.until_shown("^ready")
         for begun, whole in (
-            ("cao run --provider cl", "cao run --provider claude_code"),
+            ("cao run --provider cla", "cao run --provider claude_code"),
             ("cao watch k", "cao watch k3f9"),
             ("cao answer --role te", "cao answer --role tester"),
             ("cao run --flow so", "cao run --flow solo"),
