@@ -58,7 +58,12 @@ def test_a_refusal_names_the_thing_and_what_to_do(
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("claude", "claude_code"), ("codx", "codex"), ("cluade", "claude_code"), ("qw", "qwen_code")],
+    [
+        ("claude", "claude_code"),
+        ("codx", "codex"),
+        ("cluade", "claude_code"),
+        ("q", "q_cli or qwen_code"),
+    ],
 )
 def test_the_agent_that_was_probably_meant_is_named(name: str, meant: str) -> None:
     told = str(UnknownName("provider", name, PROVIDERS))

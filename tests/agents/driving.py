@@ -87,6 +87,8 @@ class Manners:
     """After which it gives up."""
     asks: str = "escalate:touch ../asked.txt"
     """What it must not do without a permission."""
+    leaves_shell: str = "Escape"
+    """The key that leaves its shell, or takes back the `!` that opens one elsewhere."""
     lines: int = 2000
     """Of an answer that it shows whole."""
     bullet: str = "-"
@@ -106,7 +108,11 @@ MANNERS = {
     "qwen_code": Manners(ChatStub, troubles=("http:401",), **FURTHER),
     # It draws on the alternate screen, and its log does not have what it says.
     "cline": Manners(
-        ChatStub, has_profile=False, troubles=("http:401",), **FURTHER | {"allow": "y", "lines": 20}
+        ChatStub,
+        has_profile=False,
+        leaves_shell="BSpace",
+        troubles=("http:401",),
+        **FURTHER | {"allow": "y", "lines": 20},
     ),
     "pi": Manners(ChatStub, has_questions=False, troubles=("http:401",), **FURTHER),
     "kilo": Manners(ChatStub, stops_after="esc again", troubles=("http:400",), **FURTHER),

@@ -123,7 +123,7 @@ async def test_a_shell_that_a_person_has_opened_is_not_typed_into(ground: Ground
         await driven.settles()
         with pytest.raises(InputRefused):
             await driven.send("touch ran.txt")
-        await driven.keys("Escape")
+        await driven.keys(ground.kind.manners.leaves_shell)
         await driven.settles()
         await driven.take(1, "[[answer:fine]]")
         assert not (driven.work / "ran.txt").exists()

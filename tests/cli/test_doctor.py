@@ -148,6 +148,11 @@ def test_the_command_for_a_run_names_an_agent_that_can_be_used(
     assert conclusion.endswith(end)
 
 
+def test_a_version_may_be_told_on_the_error_output(desk: Desk) -> None:
+    desk.install("pi", "echo 0.73.1 >&2")
+    assert desk.findings()["agent pi"].detail.startswith("0.73.1, ")
+
+
 def test_of_a_program_that_hangs_it_is_said_and_nobody_is_told_to_install_it(desk: Desk) -> None:
     for name in ("tmux", "git", "codex"):
         desk.install(name, "exec /bin/sleep 60")

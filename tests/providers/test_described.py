@@ -176,7 +176,13 @@ when = { "a.b" = ["x", "y"], c = 1 }
 is = "asking"
 [record]
 path = { pattern = '/mine/.*\\.jsonl$', sample = "/mine/1.jsonl" }
-events = [{ when = { c = "end" }, is = "failed" }]
+[[record.events]]
+when = { c = "end" }
+is = "failed"
+[[record.events]]
+when = { "d.0" = 1 }
+is = "stopped"
+answer = "d.-1.e"
 """
 
 
@@ -184,6 +190,9 @@ def test_lines_of_its_files_are_told_by_their_values() -> None:
     agent = described(EVENTS)
     assert agent.read_signal('{"a": {"b": "y"}, "c": 1}') == signal("waiting", "y")
     assert agent.read_signal('{"c": "end"}') == signal("failed", "end")
+    listed = agent.read_signal('{"d": [1, {"e": "Done."}]}')
+    assert listed == signal("stopped", "", answer="Done.")
+    assert agent.read_signal('{"d": [1]}') is None
     assert agent.record_pattern == r"/mine/.*\.jsonl$"
     for line in ("", "[]", '{"c": []}', '{"a": "y", "c": 1}', '{"a": {"b": "z"}, "c": 1}'):
         assert agent.read_signal(line) is None

@@ -13,7 +13,8 @@ from cli_agent_orchestrator.settings.values import read_role_providers, read_wor
     ("word", "name"),
     [
         ("claude", "claude_code"),
-        ("qw", "qwen_code"),
+        ("q_", "q_cli"),
+        ("q", "q"),
         ("Claude-Code", "claude_code"),
         (" cod ", "codex"),
         ("codex", "codex"),

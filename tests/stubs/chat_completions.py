@@ -118,11 +118,11 @@ class ChatStub(Stub):
             case Run(command) if not request.tools:
                 yield {"content": _proposal(command)}
             case Run(command):
+                shell = min(SHELLS & request.tools.keys(), default="bash")
                 arguments: Json = {"command": command, "description": "Run a command"}
-                shells = SHELLS & request.tools.keys()
-                if "run_commands" in shells:
+                if shell == "run_commands":
                     arguments = {"commands": [command]}
-                yield self._call(min(shells, default="bash"), arguments)
+                yield self._call(shell, arguments)
             case Ask():
                 asking = next((name for name in QUESTIONS if name in request.tools), "ask_user")
                 yield self._call(asking, QUESTIONS[asking](step))

@@ -120,6 +120,8 @@ def ask_agent(
     """Ask an agent for its version and login; return its answer if that is no version."""
     env = config.provider(name).env
     answer = programs.ask([program, "--version"], is_agent=True, env=env)
+    if answer.code == 0 and not answer.text:
+        answer = programs.ask([program, "--version"], is_agent=True, with_errors=True, env=env)
     if answer.code is None:
         return answer
     version = find_version(answer.text)
