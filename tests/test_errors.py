@@ -21,7 +21,7 @@ from cli_agent_orchestrator.errors import (
     kind_of,
     suggestion,
 )
-from cli_agent_orchestrator.providers import PROVIDERS
+from tests.providers.samples import PROVIDERS
 
 # "    │   ├── GitMissing (UsageError)     git is not installed"
 DRAWN_PATTERN = r"^ {4}((?:[│├└ ].{3})*)(\w+)(?: \((\w+)\))? *"

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from cli_agent_orchestrator.cli.main import COMMANDS, MOVED, cao
 from cli_agent_orchestrator.cli.run import agent_options, run, task_options
 from cli_agent_orchestrator.errors import ConfigError, PromptError, UsageError
-from cli_agent_orchestrator.providers import PROVIDERS
 from cli_agent_orchestrator.runs.request import build_request
 from cli_agent_orchestrator.settings.table import (
     AGENTS,
@@ -20,6 +19,7 @@ from cli_agent_orchestrator.settings.table import (
     Setting,
     ValueKind,
 )
+from tests.providers.samples import PROVIDERS
 
 DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
 

@@ -4,12 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import (
     AgentSignal,
     LaunchRequest,
     Permissions,
     SignalKind,
 )
+from cli_agent_orchestrator.settings.table import AGENTS
+
+PROVIDERS = {name: get_provider(name) for name in AGENTS}
 
 IDLE = TerminalStatus.IDLE
 PROCESSING = TerminalStatus.PROCESSING

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import Permissions, Provider, find_version
 from cli_agent_orchestrator.providers.screen import strip_escapes
 from tests.providers import (
@@ -21,7 +21,15 @@ from tests.providers import (
     test_opencode,
     test_scripted,
 )
-from tests.providers.samples import COMPLETED, IDLE, PROCESSING, WAITING, capture, launch_request
+from tests.providers.samples import (
+    COMPLETED,
+    IDLE,
+    PROCESSING,
+    PROVIDERS,
+    WAITING,
+    capture,
+    launch_request,
+)
 from tests.providers.test_drift import TALK, drawings
 
 # How an answer begins, and what stands before its further rows.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import UnknownName
-from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import (
     MAX_REPORT,
     SignalKind,
@@ -18,7 +18,16 @@ from cli_agent_orchestrator.providers.base import (
     status_of,
 )
 from tests.agents.installs import ALL_AGENTS, Agent
-from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, SCREENS, UNKNOWN, WAITING
+from tests.providers.samples import (
+    COMPLETED,
+    ERROR,
+    IDLE,
+    PROCESSING,
+    PROVIDERS,
+    SCREENS,
+    UNKNOWN,
+    WAITING,
+)
 from tests.providers.test_screens import CAPTURES
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import AgentFault, UnknownName
-from cli_agent_orchestrator.providers import PROVIDERS, every_provider, get_provider
+from cli_agent_orchestrator.providers import every_provider, get_provider
 from cli_agent_orchestrator.providers.base import Permissions, Provider
 from cli_agent_orchestrator.providers.described import (
     LARGEST_FILE,
@@ -21,6 +21,7 @@ from tests.providers.samples import (
     ERROR,
     IDLE,
     PROCESSING,
+    PROVIDERS,
     UNKNOWN,
     WAITING,
     launch_request,

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core.models import TerminalStatus
-from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.providers.base import Provider
 from cli_agent_orchestrator.providers.questions import read_question
-from tests.providers.samples import SCREENS
+from tests.providers.samples import PROVIDERS, SCREENS
 
 CAPTURES = sorted(file for name in PROVIDERS for file in (SCREENS / name).rglob("*.txt"))
 COLORED = sorted(SCREENS.glob("*/drafts/*.ansi"))

@@ -3,10 +3,11 @@
 import pytest
 
 from cli_agent_orchestrator.errors import ConfigError, UnknownName
-from cli_agent_orchestrator.providers import PROVIDERS, get_provider
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.settings.config import RunConfig
 from cli_agent_orchestrator.settings.table import AGENTS, full_name, meant_by
 from cli_agent_orchestrator.settings.values import read_role_providers, read_word
+from tests.providers.samples import PROVIDERS
 
 
 @pytest.mark.parametrize(

@@ -11,26 +11,27 @@ from . import claude_code, codex, scripted
 from .base import Provider
 from .described import PACKAGED, load
 
-IN_CODE = {one.PROVIDER.name: one.PROVIDER for one in (codex, claude_code, scripted)}
-PROVIDERS = {name: IN_CODE.get(name) or load(PACKAGED / f"{name}.toml") for name in AGENTS}
+IN_CODE: dict[str, Provider] = {
+    one.PROVIDER.name: one.PROVIDER for one in (codex, claude_code, scripted)
+}
 
 
 def get_provider(name: str, config_dir: Path | None = None) -> Provider:
     """Return an agent of ours, or one that a file in the user's own folder describes."""
     own = own_agents(config_dir)
-    known = [*dict.fromkeys((*PROVIDERS, *own))]
+    known = [*dict.fromkeys((*AGENTS, *own))]
     found = full_name(name, known)
-    if found in own:
-        file = own[found]
-        return _load(file, file.stat().st_mtime_ns if file.exists() else 0)
-    if found not in PROVIDERS:
+    if found not in known:
         raise UnknownName("provider", name, known)
-    return PROVIDERS[found]
+    if found in IN_CODE and found not in own:
+        return IN_CODE[found]
+    file = own.get(found) or PACKAGED / f"{found}.toml"
+    return _load(file, file.stat().st_mtime_ns if file.exists() else 0)
 
 
 def every_provider(config_dir: Path) -> Iterator[tuple[str, Provider | AgentFault]]:
     """Yield all agents by their names, and what is wrong with the files of the user's own."""
-    for name in dict.fromkeys((*PROVIDERS, *own_agents(config_dir))):
+    for name in dict.fromkeys((*AGENTS, *own_agents(config_dir))):
         try:
             yield name, get_provider(name, config_dir)
         except AgentFault as fault:
@@ -40,6 +41,7 @@ def every_provider(config_dir: Path) -> Iterator[tuple[str, Provider | AgentFaul
 @lru_cache(maxsize=64)
 def _load(file: Path, changed_at: int) -> Provider:
     # The beginning of a name of ours means that agent wherever settings name one.
-    if ours := [name for name in PROVIDERS if name.startswith(file.stem)]:
+    ours = [name for name in AGENTS if name.startswith(file.stem) and file.parent != PACKAGED]
+    if ours:
         raise AgentFault(str(file), "its name", f"it means {ours[0]}", "a name of its own")
     return load(file)
