@@ -71,15 +71,20 @@ def _codex(stub_url: str, home: Path, trusted: Path | None) -> Start:
     args = ["-m", "stub-model"]
     for setting in settings:
         args += ["-c", setting]
-    return tuple(args), {"CODEX_HOME": str(folder), "STUB_KEY": KEY}
+    # It makes no helper for its sandbox if its own folder is a temporary one.
+    env = {"CODEX_HOME": str(folder), "STUB_KEY": KEY, "TMPDIR": _temporary(home)}
+    return tuple(args), env
+
+
+def _temporary(home: Path) -> str:
+    folder = home / "tmp"
+    folder.mkdir(exist_ok=True)
+    return str(folder)
 
 
 def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> Start:
     folder = home / ".claude"
     folder.mkdir(exist_ok=True)
-    # It leaves folders behind where it finds a place for them.
-    temporary = home / "tmp"
-    temporary.mkdir(exist_ok=True)
     projects = {str(trusted): {"hasTrustDialogAccepted": True, "allowedTools": []}}
     past_the_dialogs = {
         "hasCompletedOnboarding": True,
@@ -90,7 +95,8 @@ def _claude_code(stub_url: str, home: Path, trusted: Path | None) -> Start:
     }
     (folder / ".claude.json").write_text(json.dumps(past_the_dialogs), encoding="utf-8")
     return (), {
-        "TMPDIR": str(temporary),
+        # It leaves folders behind where it finds a place for them.
+        "TMPDIR": _temporary(home),
         "CLAUDE_CONFIG_DIR": str(folder),
         "ANTHROPIC_BASE_URL": stub_url,
         "ANTHROPIC_API_KEY": KEY,
