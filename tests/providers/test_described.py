@@ -214,6 +214,7 @@ def test_an_agent_like_another_takes_over_what_it_does_not_say() -> None:
         ("program = 'x'\nscren = {}", "the top"),
         ("program = 'x'\n[keys]\nexits = []", "keys"),
         ("program = 'x'\nlike = 'codex'", "like"),
+        ("program = 'x'\nlike = ['opencode']", "like"),
         ("program", "the file"),
         ("\x00", "the file"),
         (PROGRAM + BOX.replace("'> draft'", "'draft'"), "box[1]"),

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
 from cli_agent_orchestrator.terminals.sending import (
     BOX_SECONDS,
+    CLEAR_SECONDS,
     CONFIRM_SECONDS,
     ENTER_SECONDS,
     FIRST_LOOK_SECONDS,
@@ -91,14 +92,19 @@ def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> 
         ("first", "first"),
         ("x", "x"),
         ("y", "[Pasted text #2]"),
-        ("z", "first"),
-        ("z", "not the first"),
     ],
 )
 def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
     sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
     assert after(sending, AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
     assert after(replace(sending, last_draft=""), AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
+
+
+@pytest.mark.parametrize("draft", ["first", "not the first"])
+def test_a_text_without_any_of_the_message_must_stand_still_to_be_the_message(draft: str) -> None:
+    sending = Sending(message="z", last_draft="first", phase=Phase.PASTED)
+    assert isinstance(after(sending, AgentLook(0, IDLE, draft)), LookAgain)
+    assert after(sending, AgentLook(0, IDLE, draft, still=QUESTION_SECONDS)) is Do.PRESS_ENTER
 
 
 @pytest.mark.parametrize(
@@ -201,7 +207,7 @@ def test_a_message_in_a_box_that_cannot_be_read_is_followed_on_the_screen() -> N
     sending = replace(sending, before=empty)
     assert isinstance(after(sending, replace(empty, still=9)), LookAgain)
     assert isinstance(after(sending, look(0.1, "> [pas")), LookAgain)
-    assert after(sending, look(1, "> [pasted]", QUESTION_SECONDS)) is Do.PRESS_ENTER
+    assert after(sending, look(1, "> [pasted]", CLEAR_SECONDS)) is Do.PRESS_ENTER
     sending, action = advance(sending, look(0.1, "> do it"))
     assert action is Do.PRESS_ENTER
     assert after(sending, look(ENTER_SECONDS[0] + 0.1, "> do it")) is Do.PRESS_ENTER

@@ -199,11 +199,13 @@ def decode(data: bytes, where: str) -> Description:
         tables = read_toml(data.decode("utf-8-sig"))
     except ValueError as error:
         raise AgentFault(where, "the file", str(error), "a TOML file") from None
-    if (like := tables.pop("like", None)) is not None:
-        packaged = {file.stem: file for file in PACKAGED.glob("*.toml")}
-        if like not in packaged:
+    packaged = {file.stem: file for file in PACKAGED.glob("*.toml")}
+    while (like := tables.pop("like", None)) is not None:
+        if not isinstance(like, str) or like not in packaged:
             raise AgentFault(where, "like", f"it is {like!r}", f"one of {', '.join(packaged)}")
-        tables = read_toml(packaged[like].read_text("utf-8")) | tables
+        # Its plugins lie beside it.
+        base = packaged[like].read_text("utf-8").replace("{here", "{ours")
+        tables = read_toml(base) | tables
     try:
         description = convert(Description, tables)
     except ValidationError as error:
@@ -234,7 +236,7 @@ def _check(one: Pattern, where: str, place: str) -> None:
             fault, expected = "it is too long", f"at most {LONGEST_PATTERN} characters"
         elif place.endswith((".answer", ".muted")) and not re.compile(one.pattern).groups:
             fault, expected = f"{one.pattern!r} has no group", "(…) around what counts"
-        elif find(one.pattern, one.sample):
+        elif find(f"(?:{one.pattern})", one.sample):
             return
         else:
             fault, expected = f"{one.pattern!r} does not match", f"its sample {one.sample!r}"
@@ -263,7 +265,7 @@ def make_provider(name: str, described: Description, here: Path) -> Provider:
         draft=reader.draft,
         read_signal=reader.read_signal,
         last_answer=reader.last_answer,
-        idle_mark=rf"(?:{stops[0]})(?![\s\S]*{asked.pattern})" if stops and asked else "(?!)",
+        idle_mark=rf"(?:{stops[0]})(?![\s\S]*(?:{asked.pattern}))" if stops and asked else "(?!)",
         completes=message.completes,
         guards=dict.fromkeys(message.commands, message.guard),
         marks_pastes=message.marks_pastes,
@@ -331,6 +333,8 @@ class Reader(Struct, frozen=True):
             "{folder}": request.working_directory,
             "{here}": str(self.here),
             "{here_uri}": self.here.as_uri(),
+            "{ours}": str(PACKAGED),
+            "{ours_uri}": PACKAGED.as_uri(),
             "{permissions}": " ".join(permissions),
         }
 
@@ -390,7 +394,7 @@ class Reader(Struct, frozen=True):
             return "\n".join(lines).strip()
         typed = "\n".join(raw[rows.start : rows.stop])
         around = "\n".join(raw[rows.start : rows.stop + 1])
-        if box.muted and (muted := find(box.muted.pattern, around)):
+        if box.muted and (muted := find(box.muted.pattern, around)) and muted[1]:
             typed = re.sub(re.escape(muted[1]) + r"[^\x1b\n]*", "", typed)
         if box.placeholder:
             typed = re.sub(box.placeholder.pattern, "", typed, flags=re.MULTILINE)

@@ -368,8 +368,8 @@ def stop_sleepers(server: AgentServer, state: RunState) -> dict[str, str]:
         return str((_find_terminal(server, terminal_id) or {}).get("wakes") or "")
 
     found: dict[str, str] = {}
-    with suppress(ApiError):
-        for role, terminal_id in state.terminals.items():
+    for role, terminal_id in state.terminals.items():
+        with suppress(ApiError):
             if not terminal_id or not (at := wakes(terminal_id)):
                 continue
             found[role] = at

@@ -145,7 +145,7 @@ class Courier:
         try:
             while True:
                 changed = live.changed
-                now, tried = self._board.now(), typed or state.trials > 0
+                now, tried = self._board.now(), typed or state.trials + state.clears > 0
                 look = await look_at(self._tmux, live, now, entered_at, typed=tried)
                 state, action = sending.advance(state, look)
                 live.known = state.known
@@ -171,9 +171,14 @@ class Courier:
                         live.leftover |= state.blind and state.phase is not Phase.CHECKING
                         raise _refusal(live, reason)
                     case Delivery():
+                        if action.detail == sending.PERSON_TYPED:
+                            # What is in the box is not ours alone, and not ours to clear.
+                            live.leftover = False
                         if action.confirmed:
                             live.leftover = False
-                            by_rest = live.track.by_rest or state.blind
+                            screen = live.track.screen
+                            unknown = screen and screen.status is TerminalStatus.UNKNOWN
+                            by_rest = live.track.by_rest or bool(state.blind and unknown)
                             live.track = replace(live.track, by_rest=by_rest)
                             self._board.submitted(live, action.detail, entered_at)
                         return action

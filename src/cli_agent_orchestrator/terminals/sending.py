@@ -40,6 +40,8 @@ END_LENGTH = 16
 """So many characters tell the begin or the end of a message."""
 # Blanks, and the lines of frames
 BLANK_PATTERN = r"[\s\u2500-\u259f]+"
+# [Pasted text #1 +9 lines]        [4,000 chars]
+FOLD_PATTERN = r"\[[^\]]*\d"
 REDRAW_SECONDS = 2.0
 """How long the input box may be hidden, or show the previous message, while it is redrawn."""
 BOX_SECONDS = 10.0
@@ -260,13 +262,14 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         if look.draft is None and sending.blind:
             before = squeeze(sending.before.screen) if sending.before else ""
             now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
-            if now != before and (tail in now or look.still >= QUESTION_SECONDS):
+            if now != before and (tail in now or look.still >= CLEAR_SECONDS):
                 return _press(sending, look)
         elif look.draft is not None and squeeze(look.draft) not in sending.known:
             sending = _learn_rows(sending, look)
-            if beside(look.draft, sending.message) in sending.known:
+            if beside(look.draft, sending.message) not in sending.known:
+                reason = PERSON_TYPED
+            elif shows_ours(look.draft, sending.message) or look.still >= QUESTION_SECONDS:
                 return _press(sending, look)
-            reason = PERSON_TYPED
     return _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
 
 
@@ -286,6 +289,13 @@ def beside(draft: str, message: str) -> str:
     above, head, _ = held.partition(ours[:END_LENGTH])
     _, tail, below = held.rpartition(ours[-END_LENGTH:])
     return (above if head and above not in ours else "") + (below if tail else "")
+
+
+def shows_ours(draft: str, message: str) -> bool:
+    """Is a part of our message in the box, or the mark of a folded paste?"""
+    held, ours = squeeze(draft), squeeze(message)
+    ends = (ours[:END_LENGTH], ours[-END_LENGTH:])
+    return held in ours or any(end in held for end in ends) or bool(re.search(FOLD_PATTERN, draft))
 
 
 def _learn_rows(sending: Sending, look: AgentLook) -> Sending:
