@@ -199,6 +199,12 @@ def test_lines_of_its_files_are_told_by_their_values() -> None:
         assert agent.read_signal(line) is None
 
 
+def test_an_agent_of_which_nothing_is_known_asks_by_common_signs() -> None:
+    agent = described("")
+    assert agent.detect_status("Hello.\nDelete all files? [Y/n] ") is WAITING
+    assert agent.detect_status("Hello.\nWhat shall I do?\n> ") is UNKNOWN
+
+
 def test_an_agent_like_another_takes_over_what_it_does_not_say() -> None:
     agent = described("like = 'gemini_cli'\n")
     assert agent.program == "mine"

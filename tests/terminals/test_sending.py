@@ -199,6 +199,16 @@ def test_a_box_that_cannot_be_read_is_known_by_what_changes(
     assert action is Do.PASTE if is_box else isinstance(action, Refuse)
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["Delete all files? [Y/n] ", "Run: rm -rf build\n1. Yes\n2. No\n> ", "Allow it?\n> "],
+)
+def test_what_looks_like_a_question_is_never_tried(question: str) -> None:
+    look = AgentLook(0, UNKNOWN, None, screen=f"said\n{question}", still=REST_SECONDS)
+    assert isinstance(after(Sending(), look), Refuse)
+    assert isinstance(after(Sending(fresh=True), replace(look, status=IDLE)), Refuse)
+
+
 def test_a_message_in_a_box_that_cannot_be_read_is_followed_on_the_screen() -> None:
     def look(now: float, screen: str, still: float = 0) -> AgentLook:
         return AgentLook(now, UNKNOWN, None, screen=screen, still=still)

@@ -34,7 +34,7 @@ from .base import (
     find_version,
     status_of,
 )
-from .screen import action_line, find, find_all, rows_like, screen_lines, without_dim
+from .screen import action_line, find, find_all, may_ask, rows_like, screen_lines, without_dim
 
 PACKAGED = Path(__file__).with_name("agents")
 LARGEST_FILE = 256 * 1024
@@ -364,7 +364,7 @@ class Reader(Struct, frozen=True):
         ended = ends[outcome] >= 0
         failed = ended and outcome == "failed"
         return status_of(
-            asks=ends["asking"] >= 0,
+            asks=ends["asking"] >= 0 or (not self.described.marks and may_ask(screen)),
             ready=view.box is not None,
             working=ends["working"] >= 0,
             failed=failed,

@@ -48,6 +48,18 @@ def first_match(patterns: Mapping[Key, str], text: str) -> Key | None:
     return next((key for key, pattern in patterns.items() if find(pattern, text)), None)
 
 
+# Delete all of it? [Y/n]        1. Yes        Allow this command?
+MAY_ASK_PATTERN = (
+    r"(?i)[\[(]y(?:es)?/no?\b|\byes/no\b|^\W*1[.)] *(?:yes|ok|allow|accept|approve|trust)\b"
+    r"|\b(?:allow|approve|proceed|continue|permission|overwrite|delete|run)\b.*\?\W*$"
+)
+
+
+def may_ask(screen: str) -> bool:
+    """Do the last rows of a screen of which nothing is known look like a question to a person?"""
+    return bool(find(MAY_ASK_PATTERN, "\n".join(tail(screen_lines(screen), 6))))
+
+
 def rows_like(pattern: str, lines: Sequence[str]) -> list[int]:
     return [row for row, line in enumerate(lines) if find(pattern, line)]
 

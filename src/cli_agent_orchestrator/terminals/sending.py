@@ -28,6 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.models import Delivery, TerminalStatus
+from ..providers.screen import may_ask
 from .tracker import REST_SECONDS
 
 PROBE = "¬"
@@ -197,6 +198,8 @@ def _make_room(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
 
 
 def _probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
+    if look.draft is None and may_ask(look.screen):
+        return sending, Refuse("it seems to ask a question that a person has to answer")
     if sending.trials == MAX_TRIALS:
         return sending, Refuse(UNSENT)
     probed = replace(sending, phase=Phase.PROBED, since=look.now, before=look)
