@@ -38,5 +38,5 @@ async def test_a_terminal_that_plays_it_shows_what_was_recorded(rig: Rig, tmp_pa
 
     file.write_bytes(recorded([screen, full]))
     played = await rig.python(PLAYER, str(file))
-    await rig.recorder.until_shown(played, "x" * 120)
+    await rig.recorder.until_shown(played, full)
     assert clean_lines(await rig.tmux.read_ansi(played)) == tuple(["x" * 120] * 40)
