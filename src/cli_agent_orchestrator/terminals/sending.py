@@ -39,8 +39,10 @@ MOST_CHANGED = 3
 """How many rows one sign in an input box may change: its own, and hints. A search changes more."""
 END_LENGTH = 16
 """So many characters tell the begin or the end of a message."""
-# Blanks, and the lines of frames
-BLANK_PATTERN = r"[\s\u2500-\u259f]+"
+MOST_SHOWN = 20_000
+"""A box shows at most so many characters of the begin or the end of a message."""
+# The lines of frames
+FRAME_PATTERN = r"[\u2500-\u259f]+"
 # [Pasted text #1 +9 lines]        [4,000 chars]
 FOLD_PATTERN = r"\[[^\]]*\d"
 REDRAW_SECONDS = 2.0
@@ -207,7 +209,11 @@ def _probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
 
 
 def squeeze(text: str) -> str:
-    return re.sub(BLANK_PATTERN, "", text)
+    """Return a text without blanks and frames; of one that no screen could show, its ends."""
+    if len(text) > 2 * MOST_SHOWN:
+        text = text[:MOST_SHOWN] + text[-MOST_SHOWN:]
+    text = "".join(text.split())
+    return text if text.isascii() else re.sub(FRAME_PATTERN, "", text)
 
 
 def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
