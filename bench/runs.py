@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 
 from bench.figures import AtMost, Figure
@@ -25,6 +27,8 @@ Say PASS.
 RUNS = 5
 TURNS = 9
 FILES = 300
+CHANGED = ("update-index -z", "write-tree", "diff-tree")
+"""What a look at changed files starts besides `ls-files`."""
 WORK_SECONDS = 60.0
 SETTLE_SECONDS = 5.0
 PATIENCE = 120.0
@@ -46,6 +50,7 @@ def measure() -> list[Figure]:
         _figure(f"{name}, with a server of its own", alone),
         _figure(f"{name}, with a server that is there", with_server),
         *_overhead_figures(pairs),
+        _git_figure(),
         *_waiting_figures(),
     ]
 
@@ -89,6 +94,33 @@ def _run_in_project(*, kept: bool) -> Spent:
         return spent
 
 
+def _git_figure() -> Figure:
+    """Count what looks at the work folder start, in a run whose programmer changes a file twice."""
+    packaged = files("cli_agent_orchestrator.scripted_agent") / "default.toml"
+    rules = packaged.read_text(encoding="utf-8")
+    role = 'role = "programmer"\n'
+    before, _, after = rules.partition(role)
+    answer = after[: after.index("[[rule]]")]
+    writes = [
+        f'{role}turn = {turn}\nwrite = [{{ path = "new.py", content = "x = {turn}" }}]\n{answer}'
+        for turn in (1, 2)
+    ]
+    with private_machine() as machine:
+        make_project(machine.work, FILES)
+        programs, log = machine.home / "programs", machine.home / "git.log"
+        programs.mkdir()
+        wrapper = f'#!/bin/sh\nprintf "%s\\n" "$*" >> {log}\nexec {shutil.which("git")} "$@"\n'
+        (programs / "git").write_text(wrapper, encoding="utf-8")
+        (programs / "git").chmod(0o755)
+        machine.env["PATH"] = f"{programs}{os.pathsep}{machine.env['PATH']}"
+        _timed_run(machine, before + "[[rule]]\n".join([*writes, role + after]))
+        commands = log.read_text(encoding="utf-8")
+    looks = commands.count(" ls-files -t ")
+    started = looks + sum(commands.count(f" {word}") for word in CHANGED)
+    note = f"{started} processes in {looks} looks; 1 where nothing changed, 4 where files did"
+    return Figure("git processes of a look, on average", started / looks, "", AtMost(2), note=note)
+
+
 def _all_but_git(folder: Path, path: str) -> str:
     """Fill a folder with links to all programs of a PATH but git; return the PATH of it."""
     folder.mkdir()
@@ -114,9 +146,11 @@ def _run_with_server() -> Spent:
             return _timed_run(machine)
 
 
-def _timed_run(machine: Machine) -> Spent:
+def _timed_run(machine: Machine, script: str = "") -> Spent:
     # The agent's own script passes the task after nine turns.
     machine.env.pop("CAO_SCRIPTED_ARGS", None)
+    if script:
+        machine.script(script)
     words = run_words(machine, "--json")
     meter = Meter([], own=True)
     done = subprocess.run(
