@@ -55,6 +55,11 @@ def test_it_gets_its_profile_as_an_argument_keeps_its_scrollback_and_knows_no_tm
     assert "--append-system-prompt" not in claude_code.launch(request(prompt="  \n")).argv
 
 
+def test_only_a_version_that_marks_long_pastes_gets_a_message_in_pieces() -> None:
+    for version, expected in (((2, 1, 327), None), ((2, 1, 328), claude_code.pieces)):
+        assert claude_code.launch(request(version=version)).pieces is expected
+
+
 WORKSPACE, FULL, ASK = Permissions.WORKSPACE, Permissions.FULL, Permissions.ASK
 SANDBOX = {"sandbox": {"enabled": True, "allowUnsandboxedCommands": False}}
 
