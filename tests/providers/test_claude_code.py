@@ -106,12 +106,16 @@ def test_the_last_answer_keeps_its_paragraphs() -> None:
 LONG = ["  1. fix `a`", "", "\tb\\", "word " * 99 + "end", "漢🙂" * 300] * 20
 
 
-@pytest.mark.parametrize("text", ["\n".join(LONG), "x", "\n\nx\n", "x\n" * 500, "🙂" * 40_000])
+@pytest.mark.parametrize(
+    "text", ["\n".join(LONG), "x", "\n\nx\n", "x\n" * 500, "🙂" * 40_000, "\t" * 900]
+)
 def test_a_message_is_cut_into_pieces_that_count_as_the_words_of_the_user(text: str) -> None:
     pieces = claude_code.pieces(text)
     assert "".join(pieces) == text
-    # JavaScript counts what is beyond the first plane twice.
-    assert all(one.count("\n") <= 2 and len(one.encode("utf-16-le")) <= 1600 for one in pieces)
+    # JavaScript counts what is beyond the first plane twice, and a tab becomes four blanks.
+    sizes = [len(one.replace("\t", "    ").encode("utf-16-le")) for one in pieces]
+    assert max(sizes) <= 1600
+    assert all(one.count("\n") <= 2 for one in pieces)
 
 
 @pytest.mark.parametrize("text", ["x\n" * 501, "x" * 40_001])

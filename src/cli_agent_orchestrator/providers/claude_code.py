@@ -104,8 +104,8 @@ FAILED_ANSWER_PATTERN = (
 )
 # Of a box that is taller than the screen only the last rows are in sight, above its rule.
 TALL_BOX_PATTERN = r"\A((?:(?:  .*)?\n)+)─+\n(?:  .*\n?){1,2}\s*\Z"
-# Twice at most 200 characters, up to a blank or a line end if there is one.
-PIECE_PATTERN = r"(?:[^\n]{0,199}[ \n]|[^\n]{1,200}){1,2}"
+# Twice at most 100 characters, which may be tabs, up to a blank or a line end if there is one.
+PIECE_PATTERN = r"(?:[^\n]{0,99}[ \n]|[^\n]{1,100}){1,2}"
 MOST_PIECES, MOST_CUT = 250, 40_000
 """A text that would be more pieces, or has more characters, takes the box many seconds."""
 # ESC[7mT ESC[0;2mry "fix lint errors": the cursor stands on the first letter of a placeholder
@@ -334,10 +334,9 @@ def draft(ansi_screen: str) -> str | None:
 
 
 def pieces(text: str) -> list[str]:
-    """Cut a text into pastes that the agent takes for the words of its user.
+    """Cut a text into pastes of at most two line ends and 800 characters, four of them a tab.
 
-    2.1.328 tells its model that a paste of more than two line ends or 800 characters may come from
-    somebody else. One of 2.1.105 may swallow the one before it.
+    2.1.328 tells its model that more may come from somebody else. 2.1.105 loses some of many.
     """
     cut = [found[0] for found in find_all(PIECE_PATTERN, text)]
     return cut if len(cut) <= MOST_PIECES and len(text) <= MOST_CUT else [text]

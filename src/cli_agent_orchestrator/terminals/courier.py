@@ -157,8 +157,7 @@ class Courier:
                         before = live.leftover
                         live.leftover = typed = True
                         try:
-                            text = state.message
-                            pieces = live.pieces(text) if live.pieces else [text]
+                            pieces = live.pieces(state.message) if live.pieces else [state.message]
                             marked = live.provider.marks_pastes or len(pieces) > 1
                             data = NEXT_PASTE.join(pieces).encode()
                             await self._tmux.paste(pane, data, marked=marked)

@@ -165,11 +165,7 @@ class Launcher(Struct):
     _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
 
     async def prepare(
-        self,
-        live: LiveTerminal,
-        prompt: str,
-        event_file: Path,
-        run_index: int | None = None,
+        self, live: LiveTerminal, prompt: str, event_file: Path, run_index: int | None = None
     ) -> Command:
         provider, row = live.provider, live.row
         settings = self.config.provider(provider.name)
