@@ -103,11 +103,11 @@ def test_the_last_answer_keeps_its_paragraphs() -> None:
     assert answer.endswith("API Error: 500 was only mentioned.")
 
 
-LONG = ["  1. fix `a`", "", "\tb\\", "word " * 99 + "end", "漢🙂" * 300] * 20
+HARD = ["  1. fix `a`", "", "\tb\\", "word " * 99 + "end", "漢🙂" * 300] * 20
 
 
 @pytest.mark.parametrize(
-    "text", ["\n".join(LONG), "x", "\n\nx\n", "x\n" * 500, "🙂" * 40_000, "\t" * 900]
+    "text", ["\n".join(HARD), "x", "\n\nx\n", "x\n" * 500, "🙂" * 40_000, "\t" * 900]
 )
 def test_a_message_is_cut_into_pieces_that_count_as_the_words_of_the_user(text: str) -> None:
     pieces = claude_code.pieces(text)
