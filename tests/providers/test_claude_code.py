@@ -1,5 +1,7 @@
 """Claude Code: screens, questions at the start, drafts, answers; see `test_all_agents.py`."""
 
+import pytest
+
 from cli_agent_orchestrator.providers import claude_code
 from tests.providers.samples import COMPLETED, ERROR, IDLE, PROCESSING, UNKNOWN, WAITING, capture
 
@@ -99,6 +101,33 @@ def test_the_last_answer_keeps_its_paragraphs() -> None:
     assert answer.startswith("Here is my report.")
     assert "\n\n❯ 1. Yes\n  2. No\n\n" in answer
     assert answer.endswith("API Error: 500 was only mentioned.")
+
+
+HARD = ["  1. fix `a`", "", "\tb\\", "word " * 99 + "end", "漢🙂" * 300] * 20
+
+
+@pytest.mark.parametrize(
+    "text", ["\n".join(HARD), "x", "\n\nx\n", "x\n" * 500, "🙂" * 40_000, "\t" * 900]
+)
+def test_a_message_is_cut_into_pieces_that_count_as_the_words_of_the_user(text: str) -> None:
+    pieces = claude_code.pieces(text)
+    assert "".join(pieces) == text
+    # JavaScript counts what is beyond the first plane twice, and a tab becomes four blanks.
+    sizes = [len(one.replace("\t", "    ").encode("utf-16-le")) for one in pieces]
+    assert max(sizes) <= 1600
+    assert all(one.count("\n") <= 2 for one in pieces)
+
+
+@pytest.mark.parametrize("text", ["x\n" * 501, "x" * 40_001])
+def test_what_would_take_long_in_pieces_is_pasted_as_a_whole(text: str) -> None:
+    assert claude_code.pieces(text) == [text]
+
+
+def test_of_a_box_that_is_taller_than_the_screen_the_last_rows_are_read() -> None:
+    rows = "  8. fix `h`\n\n  9. fix `i`\n"
+    assert claude_code.draft(f"{rows}{RULE}\n{FOOTER}\n") == "8. fix `h`\n\n9. fix `i`"
+    for other in (f"● no\n{rows}{RULE}\n{FOOTER}", f"{rows}{RULE}\n Use it?\n ❯ 1. Yes", rows):
+        assert claude_code.draft(other) is None
 
 
 def dialog(name: str) -> str:

@@ -53,6 +53,8 @@ def test_it_gets_its_profile_as_an_argument_keeps_its_scrollback_and_knows_no_tm
     assert launch.argv[-4] == "--settings", "an option that takes many words stands before it"
     assert launch.argv[-2:] == ("--model", "opus"), "the user's own arguments come last"
     assert "--append-system-prompt" not in claude_code.launch(request(prompt="  \n")).argv
+    assert launch.pieces is None, "only later versions mark a long paste"
+    assert claude_code.launch(request(version=(2, 1, 328))).pieces is claude_code.pieces
 
 
 WORKSPACE, FULL, ASK = Permissions.WORKSPACE, Permissions.FULL, Permissions.ASK

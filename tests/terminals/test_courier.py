@@ -154,6 +154,13 @@ async def test_a_paste_is_marked_for_an_agent_that_asks_for_marks_too_late(
     assert desk.tmux.marked is marked
 
 
+async def test_a_message_is_pasted_in_the_pieces_that_an_agent_takes(desk: Desk) -> None:
+    desk.live.pieces = str.split
+    assert (await desk.send("two words")).confirmed
+    assert desk.tmux.pasted == "two\x1b[201~\x1b[200~words"
+    assert desk.tmux.marked
+
+
 async def test_an_agent_that_wants_a_sign_in_takes_no_message(desk: Desk) -> None:
     desk.live.provider = get_provider("codex")
     desk.tmux.look = capture("codex/waiting_user_answer/0.166.0-login_dialog.txt")
@@ -287,6 +294,8 @@ async def test_a_message_that_waited_while_its_terminal_was_deleted_is_for_nobod
         ("@notes", "claude_code", "@notes "),
         ("see @notes\n", "claude_code", "see @notes\n"),
         ("mail a@b", "claude_code", "mail a@b"),
+        # So does a last character that makes a line end of the Enter.
+        ("in C:\\", "claude_code", "in C:\\ "),
         # A first character that opens a mode is guarded.
         ("!ls is what I want", "claude_code", " !ls is what I want"),
         ("# A heading", "claude_code", " # A heading"),

@@ -50,6 +50,8 @@ class Launch(Struct, frozen=True):
     """Set on top of the terminal's own environment."""
     raw_output: bool = False
     """Does the agent report its state in its output (see `read_states`)?"""
+    pieces: Callable[[str], list[str]] | None = None
+    """Cut a message into what is pasted one after the other; None if that is done as a whole."""
 
 
 SIGN_IN = "sign in"
@@ -165,6 +167,8 @@ class Provider(Struct, frozen=True):
     """Pattern by which a screen at rest shows that the newest turn was stopped, or none began."""
     completes: str = ""
     """First characters of words that it would complete at the end of a message."""
+    continues: str = ""
+    """Last characters of a message that would make a line end of the Enter."""
     guards: Mapping[str, str] = field(default_factory=dict)
     """First characters that would make a message something else, and what is typed before them."""
     marks_pastes: bool = False

@@ -24,6 +24,7 @@ from .screen import (
     Kind,
     dedent_cell,
     find,
+    find_all,
     first_match,
     last_turn,
     rows_like,
@@ -101,6 +102,12 @@ FAILED_NOTICE_PATTERN = (
 FAILED_ANSWER_PATTERN = (
     r"^[●⏺] (?:Please run /login · )?API Error: (?:\d{3}\b|Request rejected \(\d{3}\)|Connection )"
 )
+# Of a box that is taller than the screen only the last rows are in sight, above its rule.
+TALL_BOX_PATTERN = r"\A((?:(?:  .*)?\n)+)─+\n(?:  .*\n?){1,2}\s*\Z"
+# Twice at most 100 characters, which may be tabs, up to a blank or a line end if there is one.
+PIECE_PATTERN = r"(?:[^\n]{0,99}[ \n]|[^\n]{1,100}){1,2}"
+MOST_PIECES, MOST_CUT = 250, 40_000
+"""A text that would be more pieces, or has more characters, takes the box many seconds."""
 # ESC[7mT ESC[0;2mry "fix lint errors": the cursor stands on the first letter of a placeholder
 CURSOR_ON_PLACEHOLDER_PATTERN = r"\x1b\[7m(?:\x1b\[[\d;]*m)*[^\x1b\s](?=\x1b\[0;2m)"
 
@@ -315,7 +322,8 @@ def draft(ansi_screen: str) -> str | None:
     lines = screen_lines(ansi_screen)
     box = find_box(lines)
     if box is None:
-        return None
+        tall = find(TALL_BOX_PATTERN, "\n".join(lines))
+        return dedent_cell(tall[1].split("\n"), 2).strip() if tall else None
     glyph = find(BOX_PATTERN, lines[box.start])
     assert glyph is not None
     while cursor := find(CURSOR_ON_PLACEHOLDER_PATTERN, ansi_screen):
@@ -323,6 +331,15 @@ def draft(ansi_screen: str) -> str | None:
     rows = without_dim(ansi_screen).split("\n")[box.start : box.stop]
     text = dedent_cell([row.rstrip(" \r│") for row in rows], glyph.end())
     return (glyph["mode"] or "") + text.strip()
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a text into pastes of at most two line ends and 800 characters, four of them a tab.
+
+    2.1.328 tells its model that more may come from somebody else. 2.1.105 loses some of many.
+    """
+    cut = [found[0] for found in find_all(PIECE_PATTERN, text)]
+    return cut if len(cut) <= MOST_PIECES and len(text) <= MOST_CUT else [text]
 
 
 def last_answer(scrollback: str) -> str:
@@ -376,6 +393,7 @@ def launch(request: LaunchRequest) -> Launch:
             *request.args,
         ),
         env,
+        pieces=pieces if request.version >= (2, 1, 328) else None,
     )
 
 
@@ -389,6 +407,7 @@ PROVIDER = Provider(
     clear_keys=("C-u", "BSpace") * 32,
     # `@file` at the end of a message opens a list that takes the Enter for itself.
     completes="@",
+    continues="\\",
     idle_mark=rf"{INTERRUPTED_PATTERN}(?![\s\S]*{USER_PATTERN})",
     # `!` opens its shell, `#` its memory (2.0), `/` its commands, also behind blanks and invisible
     # characters in 2.1.325: there only a blank of another script (U+2800) keeps a text a text.

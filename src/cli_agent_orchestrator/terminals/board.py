@@ -110,6 +110,7 @@ class LiveTerminal(Struct):
     """Has the store a last message of unknown outcome?"""
     last_draft: str = ""
     """The last message as the box showed it: agents may put it back there."""
+    pieces: Callable[[str], list[str]] | None = None
     known: frozenset[str] = frozenset({""})
     """What is no draft in its input box: it was there before anybody typed, or gave way."""
     records: set[Path] = field(default_factory=set)

@@ -25,6 +25,8 @@ from .sending import AgentLook, Do, Phase, Sending
 from .store import Begun, TerminalStore
 from .tmux import Tmux
 
+NEXT_PASTE = "\x1b[201~\x1b[200~"
+"""Ends a bracketed paste and begins another."""
 UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
 
 
@@ -32,12 +34,12 @@ def as_text(message: str, provider: Provider) -> str:
     """Return what to paste so that the agent takes it for a text and nothing else.
 
     A first character that opens a mode gets its guard before it; a last word that the agent would
-    complete gets a blank behind it.
+    complete, or a last character that would take the Enter, gets a blank behind it.
     """
     guard = provider.guards.get(message.lstrip()[:1], "")
     last_word = message.rsplit(maxsplit=1)[-1]
-    would_be_completed = last_word[0] in provider.completes and message.endswith(last_word)
-    return guard + message + (" " if would_be_completed else "")
+    is_taken = last_word[0] in provider.completes or last_word[-1] in provider.continues
+    return guard + message + (" " if is_taken and message.endswith(last_word) else "")
 
 
 def typeable(message: str) -> tuple[str, int]:
@@ -155,8 +157,10 @@ class Courier:
                         before = live.leftover
                         live.leftover = typed = True
                         try:
-                            marked = live.provider.marks_pastes
-                            await self._tmux.paste(pane, state.message.encode(), marked=marked)
+                            pieces = live.pieces(state.message) if live.pieces else [state.message]
+                            marked = live.provider.marks_pastes or len(pieces) > 1
+                            data = NEXT_PASTE.join(pieces).encode()
+                            await self._tmux.paste(pane, data, marked=marked)
                         except TmuxCommandError:
                             live.leftover, typed = before, False
                             raise

@@ -22,7 +22,6 @@ from ..providers.base import (
     Dialog,
     LaunchRequest,
     Permissions,
-    Provider,
     find_version,
     not_found,
 )
@@ -30,7 +29,6 @@ from ..settings.config import ServerConfig
 from .board import LiveTerminal, reached, wait_for_change
 from .courier import carry_out, look_at
 from .sending import LOOK_SECONDS, Do, LookAgain, Refuse, Sending, advance, squeeze
-from .store import TerminalRow
 from .tmux import Command, Tmux
 
 PACKAGED = Path(__file__).parent.parent / "profiles"
@@ -167,13 +165,9 @@ class Launcher(Struct):
     _versions: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
 
     async def prepare(
-        self,
-        provider: Provider,
-        prompt: str,
-        row: TerminalRow,
-        event_file: Path,
-        run_index: int | None = None,
+        self, live: LiveTerminal, prompt: str, event_file: Path, run_index: int | None = None
     ) -> Command:
+        provider, row = live.provider, live.row
         settings = self.config.provider(provider.name)
         # By it a `cao` in the agent's terminal knows whose terminal that is.
         given = {**settings.env, "CAO_STATE_DIR": str(self.config.state_dir)}
@@ -198,6 +192,7 @@ class Launcher(Struct):
                 event_file=str(event_file),
             )
         )
+        live.pieces = launch.pieces
         env = {**env, **launch.env}
         return Command(launch.argv, row.working_directory, env, launch.raw_output)
 

@@ -339,7 +339,7 @@ class TerminalService:
         async with AsyncExitStack() as undo:
             live = self._board.add(row, provider)
             undo.push_async_callback(self._discard, live)
-            command = await self._launcher.prepare(provider, prompt, row, events, new.run_index)
+            command = await self._launcher.prepare(live, prompt, events, new.run_index)
             await asyncio.to_thread(self._store.save, row)
             events.touch(mode=0o600)
             self._recorder.follow(live, events)
@@ -369,6 +369,8 @@ class TerminalService:
                 live = self._board.add(row, provider)
                 unsettled = await asyncio.to_thread(store.unsettled, row.id)
                 live.unsettled = live.leftover = unsettled
+                with contextlib.suppress(errors.StartError):  # the program may be gone
+                    await self._launcher.prepare(live, "", self._event_file(row.id))
                 self._recorder.follow(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
