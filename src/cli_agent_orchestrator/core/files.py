@@ -11,7 +11,6 @@ not to remove what the user has named: it may be a device.
 
 import errno
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -25,9 +24,6 @@ from typing import BinaryIO
 from msgspec import Struct
 
 LARGEST_FILE = 64 * 1024 * 1024
-LARGEST_TEXT = 4 * 1024 * 1024
-"""Bytes of a task or a reply, as JSON. The state of a usual run holds up to 13 of them, or of what
-is taken from them, and is no larger than a file may be: what can be saved can be read again."""
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
@@ -285,11 +281,6 @@ def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
         raise NotPlain(path, f"it is {_kind(status)}, not a regular file")
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         return _read_all(file, path, limit)
-
-
-def is_too_large(text: str) -> bool:
-    """Would a text take too much room in the state of a run?"""
-    return len(text) > LARGEST_TEXT or len(json.dumps(text)) > LARGEST_TEXT
 
 
 def _inside(path: Path, project: Path) -> Folder | None:
