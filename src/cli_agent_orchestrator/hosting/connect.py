@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,6 @@ import httpx
 from ..client.client import ApiClient, socket_transport
 from ..client.find import Found, Named, find_server, name_server
 from ..core.clock import Clock, SystemClock
-from ..core.programs import ask
 from ..core.sockets import FOLDER, LASTING
 from ..errors import FolderTaken, OrchestratorError, ServerConflict
 from ..settings.config import RunConfig
@@ -108,10 +107,8 @@ def find_or_start(
         return found
     try:
         return start()
-    except ServerConflict as conflict:
-        taken = conflict
-    if isinstance(taken, FolderTaken) and taken.pid is not None and is_stopped(taken.pid):
-        raise _silent(taken, is_stopped=True)
+    except ServerConflict:
+        pass  # it may still be about to listen
     # Heavy, and seldom needed.
     from ..core.watch import Waker, watch_file
 
@@ -124,28 +121,16 @@ def find_or_start(
                 if (left := deadline - time.monotonic()) <= 0:
                     if (passing := find(False)) is not None:
                         return passing
-                    if isinstance(conflict, FolderTaken):
-                        raise _silent(conflict, is_stopped=False) from None
-                    raise
+                    if not isinstance(conflict, FolderTaken):
+                        raise
+                    pid = conflict.pid or "PID"
+                    raise ServerConflict(
+                        f"the server (process {pid}) that has the state folder {conflict.folder} "
+                        f"does not answer; if it was stopped, `kill -CONT {pid}` lets it go on, "
+                        f"and `kill -9 {pid}` ends it (the agents go on without it)"
+                    ) from None
             waker.wait(min(left, LOOK_SECONDS))
     return found
-
-
-def _silent(taken: FolderTaken, *, is_stopped: bool) -> ServerConflict:
-    process, pid = ("", "PID") if taken.pid is None else (f" (process {taken.pid})", taken.pid)
-    how = "is stopped" if is_stopped else "gives no answer that can be used"
-    go_on = f"let it go on with `kill -CONT {pid}`, or " if is_stopped else ""
-    return ServerConflict(
-        f"the server{process} that has the state folder {taken.folder} {how}; "
-        f"{go_on}end it with `kill -9 {pid}` (the agents go on without it)"
-    )
-
-
-def is_stopped(pid: int) -> bool:
-    with suppress(OSError):
-        # Ts
-        return ask(["ps", "-o", "stat=", "-p", str(pid)], None, 5).text[:1] == "T"
-    return False
 
 
 @contextmanager
