@@ -22,7 +22,6 @@ from cli_agent_orchestrator.pipeline.machine import Pause as PauseStep
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.requests import (
     LARGEST_HINT,
-    LARGEST_LINE,
     LARGEST_WORD,
     Answered,
     Hint,
@@ -281,7 +280,6 @@ def test_what_is_written_is_read(wanted: Request) -> None:
         data_of(GOOD, do="skip", role="analyst_review", round=1, cycle=0),
         data_of(GOOD, do="answered", role="programmer", text="x" * (LARGEST_WORD + 1)),
         data_of(GOOD, do="set", name="max_rounds", value=3),
-        data_of(GOOD, more="x" * LARGEST_LINE),
     ],
 )
 def test_what_is_not_exactly_an_ask_is_none(line: str | bytes) -> None:
@@ -293,20 +291,10 @@ def test_the_largest_hint_fits_into_a_line_whatever_it_is_made_of() -> None:
     assert read_line(to_line(ask)) == ask
 
 
-class TestLines:
-    @pytest.mark.parametrize("rest", [b"", b"x", LINE[:-1], b"x" * LARGEST_LINE])
-    def test_the_beginning_of_a_line_waits_for_its_end(self, rest: bytes) -> None:
-        assert read_lines(LINE + rest, 0) == [(GOOD, len(LINE))]
-        assert read_lines(rest, 0) == []
-
-    def test_one_that_is_longer_than_any_ask_is_not_waited_for(self) -> None:
-        rest = b"x" * (LARGEST_LINE + 1)
-        assert read_lines(rest, 5) == [(None, 5 + len(rest))]
-
-    def test_they_are_read_with_where_they_end_and_rubbish_in_a_row_counts_as_one(self) -> None:
-        data = b"a\n\nb\n" + LINE + LINE + b"c\r" + LINE
-        ends = (105, 105 + len(LINE), 105 + 2 * len(LINE), 100 + len(data))
-        assert read_lines(data, 100) == list(zip((None, GOOD, GOOD, None), ends, strict=True))
+def test_whole_lines_are_read_with_where_they_end_and_rubbish_is_passed_over() -> None:
+    data = b"a\n\nb\n" + LINE + LINE + b"c\r" + LINE + LINE[:-1]
+    ends = (105 + len(LINE), 105 + 2 * len(LINE))
+    assert read_lines(data, 100) == [(GOOD, end) for end in ends]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from ..core import codec
 from ..core.text import HALVES
 from ..errors import UsageError
 
-LARGEST_LINE = 64 * 1024
 LARGEST_HINT = 8 * 1024
 """Characters of a hint: it becomes a part of a prompt."""
 LARGEST_WORD = 200
@@ -90,30 +89,21 @@ def to_line(ask: SentRequest) -> str:
     return json.dumps({"id": ask.id, "at": ask.at, **codec.plain(ask.request)})
 
 
-def read_lines(data: bytes, start: int) -> list[tuple[SentRequest | None, int]]:
+def read_lines(data: bytes, start: int) -> list[tuple[SentRequest, int]]:
     """Return each request in whole lines of a control file, and where it ends, in bytes.
 
-    `start` is where they begin in it. Empty lines are skipped; others in a row that are no requests
-    count as one None. What comes after the last end of a line is left for later, unless it is
-    longer than any request.
+    `start` is where they begin in it. What is no request is passed over.
     """
-    found: list[tuple[SentRequest | None, int]] = []
-    whole = data.rfind(b"\n") + 1
-    if len(data) - whole > LARGEST_LINE:
-        whole = len(data)
-    for line in re.findall(rb"[^\n]*\n|[^\n]+", data[:whole]):
+    found: list[tuple[SentRequest, int]] = []
+    for line in re.findall(rb"[^\n]*\n", data):
         start += len(line)
-        if line == b"\n":
-            continue
-        ask = read_line(line)
-        if ask is None and found and found[-1][0] is None:
-            found.pop()
-        found.append((ask, start))
+        if (ask := read_line(line)) is not None:
+            found.append((ask, start))
     return found
 
 
 def read_line(line: str | bytes) -> SentRequest | None:
-    data = codec.object_of(line) if len(line) <= LARGEST_LINE else {}
+    data = codec.object_of(line)
     try:
         return codec.convert(SentRequest, {**data, "request": data})
     except ValueError:
