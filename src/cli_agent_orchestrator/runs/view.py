@@ -185,18 +185,13 @@ def _is_within(folder: str, other: str) -> bool:
     return f"{folder.rstrip('/')}/".startswith(f"{other.rstrip('/')}/")
 
 
+LISTED = (
+    *("id", "wd", "started", "flow", "status", "round", "role", "asking", "stalled", "ended"),
+    *("paused_seconds", "providers", "terminals", "machine", "reason", "proof", "project"),
+    *("unsaved", "lost", "waiting", "discarded", "applied"),
+)
 DETAILED = ("base", "branch", "exit_code", "session_name")
 """The fields in the JSON of one run, besides those of a list, its settings and turns."""
-INSIDE = (
-    *("acts", "api", "changes", "cycle", "gate_logs", "judged", "pid", "proof_check", "proven"),
-    *("question", "repository", "reviewers", "settings", "stalls", "state_file", "task"),
-    *("task_line", "to_resume", "top", "tree", "turns", "verdict", "version", "warnings"),
-)
-"""Those that no JSON has as they are."""
-LISTED = (
-    *(name for name in RunView.__struct_fields__ if name not in {*DETAILED, *INSIDE}),
-    *("waiting", "discarded", "applied"),
-)
 
 
 # Any: JSON
