@@ -17,7 +17,6 @@ from ..hosting import environment
 from ..runs.recorder import View
 from ..runs.request import RunRequest, build_request
 from ..runs.service import RunToLaunch
-from .imports import importing
 from .interrupts import Interrupts
 
 SLOW_SECONDS = 1.0
@@ -40,7 +39,7 @@ def conduct(
 
     try:
         return environment.conduct(
-            request, tell, stopping(), environ, _warn, importing=importing, state_stays=state_stays
+            request, tell, stopping(), environ, _warn, state_stays=state_stays
         )
     except BrokenPipeError as error:
         _warn(str(error))

@@ -21,7 +21,6 @@ from ..errors import ApiRefused, UsageError
 from ..hosting.connect import find_or_start, run_own_server
 from ..settings.layout import state_folder
 from ..show.markup import tag
-from .imports import importing
 from .interrupts import Interrupts
 
 # /dashboard/sign-in#b6Zk…
@@ -51,7 +50,7 @@ def dashboard(no_open: bool, api: str | None) -> None:
         started: list[Found] = []
 
         def start() -> Found:
-            started.append(stack.enter_context(run_own_server(os.environ, importing)))
+            started.append(stack.enter_context(run_own_server(os.environ)))
             return started[0]
 
         named = name_server(os.environ, api)

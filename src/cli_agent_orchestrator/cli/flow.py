@@ -41,7 +41,7 @@ from ..settings.layout import (
 from ..settings.table import BY_NAME
 from ..show.report_text import text_table
 from .complete import complete_flows
-from .imports import importing, own_command, terminal_width
+from .imports import own_command, terminal_width
 from .narration import rows_of
 
 SOURCES = {
@@ -186,10 +186,10 @@ def try_flow(found: Flow, named: str, own: Path) -> int:
 
 
 def _run(project: Path, settings: Mapping[str, str], environ: Mapping[str, str], what: str) -> int:
-    with importing():  # heavy, unlike --help
-        from ..runs.request import RunRequest
-        from .conduct import conduct
-        from .run import choose_view
+    # Heavy, unlike --help.
+    from ..runs.request import RunRequest
+    from .conduct import conduct
+    from .run import choose_view
 
     given = {"WD": str(project), "PROVIDER": "scripted", "CLEANUP_ON_EXIT": "1", **settings}
     request = RunRequest(RunConfig.from_env(given), given)

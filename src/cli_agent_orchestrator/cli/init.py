@@ -24,7 +24,7 @@ from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.values import settings_toml
 from ..work.git import find_repository
-from .imports import importing, own_command
+from .imports import own_command
 from .run import find_project
 from .trust import own_folder
 
@@ -222,8 +222,8 @@ def init(folder: Path, yes: bool) -> None:
 
 
 def _show_proposals(folder: Path) -> list[Proposal]:
-    with importing():  # heavy, unlike --help
-        from .doctor import installed_agents
+    # Heavy, unlike --help.
+    from .doctor import installed_agents
 
     agents = installed_agents(read_server_config(os.environ), Path.cwd())
     proposals = [*propose(read_marks(folder), agents)]

@@ -44,7 +44,7 @@ from .complete import (
     complete_resumable_runs,
     complete_roles,
 )
-from .imports import confirm, current_folder, importing
+from .imports import confirm, current_folder
 from .terminals import (
     EXIT_UNCONFIRMED,
     Listed,
@@ -127,8 +127,7 @@ def resume(
             )
         steer(found, Unpause())
         return
-    with importing():
-        from .run import start
+    from .run import start
 
     options = options_to_resume(found, _folder_of(found), max_rounds)
     given = {**options, "MISSING": missing, "GATES": "\n".join(gates) or None}

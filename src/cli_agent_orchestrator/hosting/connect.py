@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -25,9 +25,6 @@ LOOK_SECONDS = 1.0
 """How often one looks for it: the end of the other command is not reported."""
 
 logger = logging.getLogger(__name__)
-
-Importing = Callable[[], AbstractContextManager[None]]
-"""What surrounds the import of heavy modules that are seldom needed."""
 
 
 class OwnServer(httpx.BaseTransport):
@@ -71,9 +68,7 @@ class OwnServer(httpx.BaseTransport):
 
 
 @contextmanager
-def client_for(
-    environ: Mapping[str, str], api: str | None, *, importing: Importing = nullcontext
-) -> Iterator[ApiClient]:
+def client_for(environ: Mapping[str, str], api: str | None) -> Iterator[ApiClient]:
     """Yield a client of the server that a command is to use; `api` is the one named by option.
 
     A server of our own ends with the command; terminals outlive it in tmux.
@@ -82,7 +77,7 @@ def client_for(
     with ExitStack() as stack:
         found = find_or_start(
             lambda lasting: find_server(environ, named),
-            lambda: stack.enter_context(run_own_server(environ, importing, lasting=False)),
+            lambda: stack.enter_context(run_own_server(environ, lasting=False)),
             state_folder(environ),
         )
         client = ApiClient(found.url, token=found.token, transport=found.transport)
@@ -134,11 +129,9 @@ def find_or_start(
 
 
 @contextmanager
-def run_own_server(
-    environ: Mapping[str, str], importing: Importing = nullcontext, *, lasting: bool = True
-) -> Iterator[Found]:
-    with importing():  # heavy, and not needed where a server runs
-        from .server import own_server
+def run_own_server(environ: Mapping[str, str], *, lasting: bool = True) -> Iterator[Found]:
+    # Heavy, and not needed where a server runs.
+    from .server import own_server
 
     with own_server(environ, lasting=lasting) as (url, path):
         yield Found(url, "its own, as long as it runs", path)
@@ -146,11 +139,7 @@ def run_own_server(
 
 @contextmanager
 def server_for(
-    config: RunConfig,
-    environ: Mapping[str, str],
-    on_warning: Callable[[str], None],
-    *,
-    importing: Importing = nullcontext,
+    config: RunConfig, environ: Mapping[str, str], on_warning: Callable[[str], None]
 ) -> Iterator[tuple[ApiClient, Found]]:
     """Yield a client of the server that a run is to use; raise if the one named is not there."""
     named = Named(config.api, config.api_named_by) if config.api_given else None
@@ -159,7 +148,7 @@ def server_for(
         def find() -> Found:
             return find_or_start(
                 lambda lasting: find_server(environ, named, lasting=lasting),
-                lambda: stack.enter_context(run_own_server(environ, importing)),
+                lambda: stack.enter_context(run_own_server(environ)),
                 state_folder(environ),
             )
 
