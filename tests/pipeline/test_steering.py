@@ -300,10 +300,9 @@ def test_whole_lines_are_read_with_where_they_end_and_rubbish_is_passed_over() -
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ({"do": "hint", "text": ""}, "text that is not empty"),
+        ({"do": "hint", "text": ""}, "that is not empty"),
         ({"do": "hint", "text": "x" * 10_000}, f"{LARGEST_HINT} characters"),
-        ({"do": "hint", "text": "gr\udcf6n"}, "the text is not UTF-8"),
-        ({"do": "hint", "role": "\udcf6", "text": "x"}, "the role is not UTF-8"),
+        ({"do": "hint", "text": "gr\udcf6n"}, "a text in UTF-8"),
         ({"do": "set", "name": "max_rounds"}, "name and a value"),
         ({"do": "dance"}, "pause, resume, stop, skip, hint, set"),
         ({}, "pause, resume"),

@@ -355,9 +355,7 @@ def what_was_proven(turns: Sequence[Turn]) -> str:
     if failed is None or proof is None:
         return "Nothing: the run did not come that far."
     words = proof.why[:1].upper() + proof.why[1:]
-    return PROVEN.format(
-        round=failed.round, failed=failed.verdict, last=proof.round, proof=words
-    )
+    return PROVEN.format(round=failed.round, failed=failed.verdict, last=proof.round, proof=words)
 
 
 def say(text: str) -> None:

@@ -17,7 +17,6 @@ LARGEST_HINT = 8 * 1024
 LARGEST_WORD = 200
 LARGEST_TIME = 1e12
 
-HALF_PATTERN = f"[{HALVES}]"
 # neither blank nor broken
 TEXT_PATTERN = rf"\A(?=(?s:.)*\S)[^{HALVES}]*\Z"
 
@@ -77,8 +76,8 @@ class SentRequest(Struct, frozen=True):
 
 
 EXPECTED = {
-    "hint": f"a text that is not empty and has at most {LARGEST_HINT} characters, and if wanted a "
-    "role",
+    "hint": f"a text in UTF-8 that is not empty and has at most {LARGEST_HINT} characters, and if "
+    "wanted a role",
     "skip": "the role, the round and the cycle of a review, or none of them",
     "set": f"a name and a value of at most {LARGEST_WORD} characters",
     "answered": f"a role and a text of at most {LARGEST_WORD} characters",
@@ -114,9 +113,6 @@ def demand_request(data: Mapping[str, Any]) -> Request:
     try:
         request: Request = msgspec.convert(data, Request)
     except ValueError:
-        for name, value in data.items():
-            if isinstance(value, str) and re.search(HALF_PATTERN, value):
-                raise UsageError(f"the {name} is not UTF-8") from None
         known = f"one of {', '.join(kind.__struct_config__.tag for kind in get_args(Request))}"
         raise UsageError(f"expected {EXPECTED.get(str(data.get('do')), known)}") from None
     return request
