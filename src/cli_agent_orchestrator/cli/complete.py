@@ -125,7 +125,6 @@ def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionIte
 
 
 def complete_setting(setting: Setting) -> Completer | None:
-    """Return what offers the values of a setting; None if they cannot be known."""
     if setting.name == "FLOW":
         return complete_flows
     if setting.name == "WD":

@@ -20,7 +20,6 @@ from ..runs.service import RunToLaunch
 from .interrupts import Interrupts
 
 SLOW_SECONDS = 1.0
-"""How long a run may be prepared without a message."""
 
 
 def conduct(

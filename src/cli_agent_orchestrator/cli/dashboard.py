@@ -26,7 +26,6 @@ from .interrupts import Interrupts
 # /dashboard/sign-in#b6Zk…
 LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
 WAY_FILE = "dashboard.html"
-"""In the state folder: leads a browser to the page."""
 NOT_OURS = (
     "the server at {url} is not yours, so it makes no link for you; without --api and CAO_API the "
     "page is shown by your own server"

@@ -289,7 +289,6 @@ def demo() -> None:
 def private_environment(
     folder: Path, script: Path, environ: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield an environment with a state folder and a tmux server of its own, and end both."""
     state = folder / "state"
     own = {
         name: value

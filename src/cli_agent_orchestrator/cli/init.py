@@ -41,7 +41,6 @@ READ_FILES = (
     *("Makefile", "pyproject.toml", "setup.cfg", "tox.ini"),
     *("requirements.txt", "requirements-dev.txt", "package.json"),
 )
-"""Those whose text matters."""
 # import pytest        def test_empty():
 PYTEST_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+pytest\b|^(?:async )?def test_"
 UNITTEST_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+unittest\b"
@@ -151,7 +150,6 @@ def has_npm_test(text: str) -> bool:
 GATES = "GATES"
 LARGEST_MARK = 1024 * 1024
 MOST_TESTS = 20
-"""Test files read in each folder."""
 TASK_TEMPLATE = f"""\
 Write the task below the two headings, then start it with: cao run {TASK_FILE}
 Text above the first heading is for you; no agent sees it.

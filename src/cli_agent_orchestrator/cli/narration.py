@@ -83,7 +83,6 @@ TONES: Mapping[str, Tone] = {
     "rounds_used_up": Tone.BAD,
 }
 EARLY = "approved, second look follows"
-"""The words for an approval that came too early to count."""
 WORDS: Mapping[events.EventKind, tuple[str, Tone]] = {
     events.EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     events.EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
@@ -96,7 +95,6 @@ WORDS: Mapping[events.EventKind, tuple[str, Tone]] = {
     events.EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
     events.EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
 }
-"""For events that need nothing but their own text."""
 
 
 class Narration:
@@ -314,7 +312,6 @@ def point_words(step: events.CheckBegan | events.CheckEnded) -> str:
 
 
 def _step_line(event: events.RunEvent) -> Line | None:
-    """Return the line for an event that needs nothing of those before it."""
     match event:
         case events.Paused():
             return Line("The run is paused", Tone.ALERT)

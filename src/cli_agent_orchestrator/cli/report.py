@@ -29,7 +29,6 @@ from .imports import current_folder
 from .runs import say_if_elsewhere
 
 MOST_STEPS = 12
-"""Screens of each role in an HTML report."""
 
 
 @click.command()

@@ -219,7 +219,6 @@ def skip(run: str | None) -> None:
 
 
 def steer(run: RunView, request: Request, *, agreed: bool = False) -> None:
-    """Ask something of a run, and print its answer; `agreed` is that of `ask_run`."""
     check_request(run, request)
     check_no_gate_of(run.pid)
     asked = ask_run(_folder_of(run), request, agreed=agreed)
@@ -363,7 +362,6 @@ def _choose_widely(
     own: Collection[str],
     everywhere: bool,
 ) -> list[Listed]:
-    """Return the terminals of sessions or runs, of a folder and its own runs, or all."""
     unknown = set(sessions) - {name for one in known for name in (one.session, one.run)}
     if unknown:
         raise NotFound("session", unknown.pop(), sorted({one.session for one in known}))

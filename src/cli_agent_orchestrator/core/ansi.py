@@ -182,7 +182,6 @@ def plain_text(line: str) -> str:
 
 @lru_cache(CHANGES_KEPT)
 def after(style: Style, parameters: str) -> Style:
-    """Return how letters look after a sequence; one that is not known changes nothing."""
     words = iter(parameters.split(";"))
     for word in words:
         code, _, more = word.partition(":")

@@ -121,7 +121,6 @@ class Folder(Struct, frozen=True):
             _write(folder, name, data, mode & self._file_mode | mode & 0o111, lasting)
 
     def create_link(self, name: str, target: str) -> None:
-        """Make a link, wherever it leads; raise FileExistsError if there is anything."""
         with self._opened(make=True) as folder:
             os.symlink(target, name, dir_fd=folder)
 
@@ -172,7 +171,6 @@ class Folder(Struct, frozen=True):
         return parent.below(new_name)
 
     def remove_all(self) -> None:
-        """Remove the folder with all that is in it; no link is followed."""
         with suppress(FileNotFoundError), Folder(self.root, self.parts[:-1])._opened() as parent:
             shutil.rmtree(self.parts[-1], dir_fd=parent)
 

@@ -31,7 +31,6 @@ class OwnServer(httpx.BaseTransport):
     """Reaches the user's own server; if it is away for a while, a successor."""
 
     def __init__(self, path: Path, succeed: Callable[[], Path], clock: Clock) -> None:
-        """`succeed` finds or starts a server and returns its socket."""
         self._transport = socket_transport(path)
         self._succeed = succeed
         self._clock = clock

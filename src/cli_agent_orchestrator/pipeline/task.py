@@ -166,7 +166,6 @@ COMMENT_PATTERN = r"(?:^|\s)#.*"
 
 
 def read_front_matter(text: str, where: str) -> dict[str, str]:
-    """Return the settings that a task makes, by variable name; `where` is how the user knows it."""
     found: dict[str, str] = {}
     for number, line in settings_lines(text):
         if not line.strip() or line.strip().startswith("#"):

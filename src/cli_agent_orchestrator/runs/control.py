@@ -56,7 +56,6 @@ class Listener:
         hear: Callable[[SentRequest, int], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`position` is how much of the file was processed before."""
         self._folder = folder
         self._position = position
         self._hear = hear

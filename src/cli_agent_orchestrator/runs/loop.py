@@ -53,7 +53,6 @@ class Plan(Struct, frozen=True):
     state_file: StateFile
     files: ResponseFiles
     keep_screen: Callable[[str, int, str], None]
-    """Keeps what the agent of a terminal shows after a turn of a role."""
     gate_place: GatePlace
     work: WorkFolder
     since: float

@@ -134,18 +134,14 @@ class RunRecord(Private, frozen=True):
     api: str = ""
     session_name: str = ""
     terminals: Mapping[str, str] = field(default_factory=dict)
-    """Ids by role, as long as the agents are there."""
     machine: str = ""
     pid: int = 0
     reason: str = ""
     to_resume: str = ""
-    """The command that resumes it, if it is not the usual one."""
     exit_code: int | None = None
     proof: str = ""
-    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
     proven: bool = False
     project: str = ""
-    """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
     version: int = VERSION
 

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from ..pipeline.state import PersonalAct
 
 COMMAND = "command"
-"""What a gate has in place of an agent."""
 RUNNING = "RUNNING"
 UNREADABLE = "(its run.json cannot be read)"
 ABOUT_REPOSITORY = "repository"
@@ -96,9 +95,7 @@ class RunView(RunRecord, frozen=True, kw_only=True):
     reviewers: tuple[str, ...] = ()
     proof_check: CheckEnded | None = None
     gate_logs: str = ""
-    """The folder with the output of gates; empty if nothing is kept."""
     question: str = ""
-    """What the agent asks a person; empty if none asks, or it is not known."""
 
     @property
     def is_live(self) -> bool:

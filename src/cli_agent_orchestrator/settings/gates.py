@@ -57,7 +57,6 @@ class Gate(Struct, frozen=True):
     run: Annotated[str, Meta(min_length=1)]
     when: Annotated[tuple[When, ...], Meta(min_length=1)] = tuple(When)
     seconds: Annotated[float, Meta(ge=0, le=MOST_SECONDS)] = 0.0
-    """Its time limit; 0 for the usual one."""
     clean: bool = False
     setup: str = ""
     sandbox: bool = False

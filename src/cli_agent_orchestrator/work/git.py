@@ -437,7 +437,6 @@ class RepositoryWatch:
         return found
 
     def _files(self) -> dict[str, str]:
-        """Return what is watched: mode and hash by path."""
         common, top = self._repository.common_dir, self._repository.top
         places = [*self._configs, common / "info" / "attributes"]
         with suppress(OSError):

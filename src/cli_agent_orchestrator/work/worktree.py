@@ -129,7 +129,6 @@ class Worktree(TreeFacts, Private, frozen=True):
 
     @property
     def entry(self) -> Folder:
-        """What git keeps about the work tree, its index too."""
         return Folder(self.repository.common_dir, ("worktrees", self.name or self.folder.name))
 
     @property
@@ -138,7 +137,6 @@ class Worktree(TreeFacts, Private, frozen=True):
 
     @property
     def is_unfinished(self) -> bool:
-        """Was the process killed while it made the tree?"""
         return self._is_marked_unfinished or not (self.exists and self.entry.names())
 
     @property
