@@ -25,7 +25,10 @@ SLOW_SECONDS = 1.0
 def conduct(
     request: RunRequest, view: View, environ: Mapping[str, str], *, state_stays: bool = True
 ) -> int:
-    slow = announce_if_slow()
+    # A folder may be large: say what takes so long.
+    slow = threading.Timer(SLOW_SECONDS, _warn, ["looking at the files ..."])
+    slow.daemon = True
+    slow.start()
 
     def tell(event: RunEvent) -> None:
         slow.cancel()
@@ -45,14 +48,6 @@ def conduct(
         raise
     finally:
         slow.cancel()
-
-
-def announce_if_slow(seconds: float = SLOW_SECONDS) -> threading.Timer:
-    """Print what takes so long, unless the timer is cancelled by then: a folder may be large."""
-    timer = threading.Timer(seconds, _warn, ["looking at the files ..."])
-    timer.daemon = True
-    timer.start()
-    return timer
 
 
 def _warn(text: str) -> None:

@@ -42,7 +42,6 @@ from ..settings.layout import (
     STATE_NAME,
     STATE_VERSION,
     check_state_folder,
-    kept_name,
     run_folder,
     runs_folder,
 )
@@ -66,11 +65,6 @@ class Turn(TurnFacts, frozen=True):
     @property
     def is_gate(self) -> bool:
         return self.provider == COMMAND
-
-    @property
-    def reply_name(self) -> str:
-        """The file of the reply; empty if a person did not want to wait for one."""
-        return "" if self.outcome == "skipped" else kept_name(self.sequence, self.role)
 
     @property
     def place(self) -> str:

@@ -347,7 +347,6 @@ class Agent:
         return screen.clip(screen.plain(text.replace("\n", " ")), self._console.columns - 1)
 
 
-OUTPUT_LIMIT = 256 * 1024
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -379,8 +378,6 @@ def run_command(argv: Sequence[str], folder: Path, console: Console) -> tuple[in
             if readable and pipe is not None:
                 data = os.read(pipe, 65536)
                 output += data
-                if len(output) > 2 * OUTPUT_LIMIT:
-                    del output[: -OUTPUT_LIMIT - 1]
                 pipe = pipe if data else None
             elif ended:
                 break
@@ -392,6 +389,4 @@ def run_command(argv: Sequence[str], folder: Path, console: Console) -> tuple[in
             process.wait()
         process.stdout.close()
     code = process.returncode
-    cut = "[only the end is shown]\n" if len(output) > OUTPUT_LIMIT else ""
-    text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
-    return (code if code >= 0 else 128 - code), cut + text
+    return (code if code >= 0 else 128 - code), output.decode("utf-8", "replace")
