@@ -189,7 +189,7 @@ def _follow(
         if form is None:
             continue
         known = set(ledger.tracked)
-        ledger = follow(ledger, form, turn.round, turn.cycle)
+        ledger = follow(ledger, form)
         # It may name one again without changing anything.
         same = {(one.where, one.text.casefold()) for one in form.findings}
         named[turn.sequence] = [

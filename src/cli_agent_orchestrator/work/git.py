@@ -381,12 +381,9 @@ class RepositoryWatch:
         self._configs = [folder / name for folder in folders for name in CONFIGS]
         # Any: JSON
         self._last: dict[str, Any] = {}
-        self.has_compared = False
-        """Was there an earlier look with which the first one was compared?"""
 
     def begin(self) -> tuple[str, ...]:
         self._last = self._kept()
-        self.has_compared = bool(self._last)
         return self.look()
 
     def look(self) -> tuple[str, ...]:
