@@ -234,10 +234,9 @@ class Narration:
 
     def _verdict(self, event: events.RunEnded) -> Iterator[str]:
         run = short_name(self._run)
-        # The proof itself said what was proven; why something was not is said again. Earlier
-        # versions had it all in `proof`.
-        missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
-        proof = f"{PROVEN}," if event.proven else missing and f"{missing};"
+        # The proof itself said what was proven; why something was not is said again.
+        missing = event.gaps and f"{NOT_PROVEN}: {event.gaps};"
+        proof = f"{PROVEN}," if event.proven else missing
         dry = f"{DRY_RUN}: " if self._is_dry else ""
         verdict = f"{dry}{event.final_status}{proof and f', {proof}'} after "
         verdict += plural(event.round, "round")
