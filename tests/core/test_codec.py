@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.core import codec
-from cli_agent_orchestrator.core.codec import read_toml, toml_value
+from cli_agent_orchestrator.core.codec import MOST_DOTS, read_toml, toml_value
 
 
 class Colour(StrEnum):
@@ -82,9 +82,19 @@ def test_no_damage_to_the_rest_keeps_a_value_from_being_read(damage: dict[str, o
     assert codec.repaired(Whole, {"id": "x", **damage}).id == "x"
 
 
+def test_a_key_that_would_take_hours_is_refused() -> None:
+    with pytest.raises(ValueError, match="at line 2"):
+        read_toml("a = 1\n" + ".".join("a" * 500_000) + " = 1\n")
+
+
 def test_brackets_without_end_are_refused() -> None:
     with pytest.raises(ValueError, match="Too many brackets"):
         read_toml("a = " + "[" * 100_000)
+
+
+def test_dots_that_people_write_are_read() -> None:
+    text = "." * MOST_DOTS
+    assert read_toml(f'a.b = "{text[1:]}"') == {"a": {"b": text[1:]}}
 
 
 @given(st.one_of(st.text(), st.booleans(), st.lists(st.text())))

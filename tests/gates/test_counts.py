@@ -372,9 +372,12 @@ def test_an_error_of_a_suite_is_a_failure_without_a_name() -> None:
         "rubbish",
         "<html/>",
         "<testsuite>",
+        '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa">]><testsuite name="&a;"/>',
         "<testsuite>&undefined;</testsuite>",
+        f"<testsuite>{' ' * 16_000_000}</testsuite>",
         "<testsuite>\ud800\x00</testsuite>",
     ],
+    ids=range(8),
 )
 def test_what_is_no_proper_xml_has_no_counts(text: str) -> None:
     assert read_junit(text) is None

@@ -25,6 +25,7 @@ from ..core.text import CONTROLS
 LONGEST_NAME = 300
 MOST_NAMES = 200
 LONGEST_LINE = 2000
+LARGEST_XML = 16_000_000
 # Colors, titles of windows, movements of the cursor. None reaches beyond its line.
 ESCAPE_PATTERN = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?|[ -/]+[0-~]|[0-Z\\^-~])"
@@ -152,16 +153,27 @@ def text_below(lines: Sequence[str], number: int, most: int) -> str:
     return next((line for line in lines[number + 1 : number + most] if line.strip()), "")
 
 
-def read_junit(xml: str) -> TestCounts | None:
-    """Count the test cases of JUnit XML; None if it is not well formed."""
-    data = xml.lstrip("\ufeff \t\r\n").encode("utf-8", "replace")
-    try:
-        root = ElementTree.fromstring(data, ElementTree.XMLParser(encoding="utf-8"))
-    except ElementTree.ParseError:
-        return None
-    for element in root.iter():
+class _Builder(ElementTree.TreeBuilder):
+    """Refuses a document type: it could define entities that grow without end."""
+
+    def doctype(self, *_: object) -> None:
+        raise ValueError
+
+    def start(self, tag: str, attrs: dict[str, str]) -> ElementTree.Element:
         # "{uri}testcase"
-        element.tag = element.tag.rpartition("}")[2]
+        return super().start(tag.rpartition("}")[2], attrs)
+
+
+def read_junit(xml: str) -> TestCounts | None:
+    """Count the test cases of JUnit XML; None if it is not well formed, or too long."""
+    if len(xml) > LARGEST_XML:
+        return None
+    parser = ElementTree.XMLParser(target=_Builder(), encoding="utf-8")
+    try:
+        parser.feed(xml.lstrip("\ufeff \t\r\n").encode("utf-8", "replace"))
+        root: ElementTree.Element = parser.close()
+    except (ElementTree.ParseError, ValueError):
+        return None
     if root.tag not in {"testsuite", "testsuites"}:
         return None
     passed = skipped = 0

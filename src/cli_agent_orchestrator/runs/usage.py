@@ -89,7 +89,7 @@ def _lines_up_to(largest: int) -> LinesOf:
         nonlocal left
         # It is a raw file, though its type does not say so.
         with BufferedReader(folder.open_to_read(name)) as file:  # type: ignore[type-var]
-            for line in file:
+            while line := file.readline(left + 1):
                 left -= len(line)
                 if left < 0:
                     raise OSError(errno.EFBIG, "the records of the agent are too large")
