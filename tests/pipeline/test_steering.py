@@ -5,7 +5,6 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
@@ -32,7 +31,6 @@ from cli_agent_orchestrator.pipeline.requests import (
     Skip,
     Stop,
     Unpause,
-    demand_request,
     read_line,
     read_lines,
     to_line,
@@ -295,23 +293,3 @@ def test_whole_lines_are_read_with_where_they_end_and_rubbish_is_passed_over() -
     data = b"a\n\nb\n" + LINE + LINE + b"c\r" + LINE + LINE[:-1]
     ends = (105 + len(LINE), 105 + 2 * len(LINE))
     assert read_lines(data, 100) == [(GOOD, end) for end in ends]
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ({"do": "hint", "text": ""}, "that is not empty"),
-        ({"do": "hint", "text": "x" * 10_000}, f"{LARGEST_HINT} characters"),
-        ({"do": "hint", "text": "gr\udcf6n"}, "a text in UTF-8"),
-        ({"do": "set", "name": "max_rounds"}, "name and a value"),
-        ({"do": "dance"}, "pause, resume, stop, skip, hint, set"),
-        ({}, "pause, resume"),
-    ],
-)
-def test_what_is_wrong_with_a_wish_is_said(data: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        demand_request(data)
-
-
-def test_a_request_that_can_be_is_returned() -> None:
-    assert demand_request({"do": "hint", "role": None, "text": "x"}) == Hint(None, "x")

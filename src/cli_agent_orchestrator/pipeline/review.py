@@ -77,10 +77,6 @@ class Verdict(Struct, frozen=True):
         return form.good if self.positive else form.bad
 
 
-def is_review_approved(text: str, role: Role, cycle: int, rules: ReviewRules) -> bool:
-    return judge_review(text, role, cycle, rules).approved
-
-
 def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Verdict:
     lines = split_lines(text)
     verdict = _read_verdict(lines, REVIEW_FORM)
