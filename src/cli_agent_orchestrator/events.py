@@ -153,7 +153,7 @@ class HandoffEvent(Event, frozen=True, tag=False, rename={"kind": "type"}):
 
 
 class TurnEnded(Event, frozen=True, tag="turn_ended"):
-    """The reply has been judged, and the state after it is saved."""
+    """The reply has been judged, and the state after it is saved. Fields are as of `TurnFacts`."""
 
     role: str
     round: int
@@ -162,18 +162,14 @@ class TurnEnded(Event, frozen=True, tag="turn_ended"):
     outcome: str
     """What the reply led to, as a word: delivered, approved, sent_back, passed, failed …"""
     detail: str
-    """The same for people, with its reason."""
     seconds: float
     archive: str
     reviewed: bool = True
     reason: str = ""
-    """The first point against it in the agent's own words."""
     terminal_id: str = ""
     verdict: str = ""
-    """What was said of the work, for people: `detail` without what follows from it."""
     why: str = ""
     early: bool = False
-    """Is it an approval that came too early to count, and nothing else speaks against it?"""
 
 
 PROOF = "proof"
@@ -383,11 +379,8 @@ class RunEnded(Event, frozen=True, tag="run_ended"):
     gaps: str = ""
     """What is missing for a proof; empty if it is one."""
     look_at: str = ""
-    """How much of what was done to tests is to be looked at; empty if nothing is."""
     before: str = ""
-    """The same of what had been done before the run, and is in no commit."""
     to_resume: str = ""
-    """The command that resumes it, if it has to be a special one."""
     error: str = ""
     """The kind of error that ended it: RunLocked, UsageError, else RunError; empty if none did."""
 

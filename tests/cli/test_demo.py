@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.cli.flow import CLAIMS, say, what_was_proven
-from cli_agent_orchestrator.pipeline.flow_file import PACKAGED
+from cli_agent_orchestrator.cli.flow import say, what_was_proven
 from cli_agent_orchestrator.show.report_text import text_table
 from tests.runs.views import a_turn
 
@@ -38,13 +37,10 @@ def test_the_last_column_of_the_timeline_is_broken_between_words(width: int) -> 
 def test_the_end_tells_the_false_claim_and_what_was_proven() -> None:
     failed = replace(TURN, role="tests", outcome="failed", verdict="FAIL: 1 of 5 failed (a; b)")
     proof = replace(TURN, role="proof", round=2, why="proven: CI is as it was")
-    for flow in PACKAGED:
-        told = what_was_proven([TURN, failed, proof], flow)
-        assert told.startswith(CLAIMS[flow].format(round=1) + " FAIL: 1 of 5 failed (a; b).\n")
-        assert told.endswith(
-            "\nIn round 2 they passed, and cao looked at what that is worth. "
-            "Proven: CI is as it was."
-        )
+    told = what_was_proven([TURN, failed, proof])
+    assert told.startswith("In round 1 the tester said PASS")
+    assert "FAIL: 1 of 5 failed (a; b).\n" in told
+    assert told.endswith(" Proven: CI is as it was.")
 
 
 def test_an_approval_that_came_too_early_says_what_follows() -> None:

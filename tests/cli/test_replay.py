@@ -86,7 +86,7 @@ def test_what_was_not_recorded_cannot_be_played(run: Folder, tmp_path: Path) -> 
     other = "20261116-084037-x2x2"
     make_run(run.root, tmp_path, other)
     for words in ((other,), (other, "tester")):
-        with pytest.raises(UsageError, match=r"no screens of run x2x2 were recorded in .*replay"):
+        with pytest.raises(UsageError, match=r"no screens of run x2x2 can be read in .*replay"):
             replayed(run, *words)
 
 
@@ -103,7 +103,7 @@ def test_a_recording_that_cannot_be_played_is_named(run: Folder, kind: str) -> N
             file.write_bytes(header_line(1000, 120, 40, "tester"))
         case _:
             file.write_bytes(b"" if kind == "empty" else b"[")
-    with pytest.raises(UsageError, match=f"nothing can be played of run k3f9: {file}"):
+    with pytest.raises(UsageError, match="no screens of run k3f9 can be read"):
         replayed(run, RUN, "tester")
     assert "another plan" in replayed(run, RUN).stdout
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli_agent_orchestrator.core.markdown import excerpt, fence_of, harmless
+from cli_agent_orchestrator.core.markdown import excerpt, harmless
 
 
 def lines(count: int, mark: str = "+") -> str:
@@ -52,11 +52,3 @@ def test_where_a_line_is_cut_no_part_of_a_secret_is_left() -> None:
 )
 def test_what_means_something_to_markdown_is_shown_as_code(text: str, shown: str) -> None:
     assert harmless(text) == shown
-
-
-def test_a_fence_is_longer_than_all_within() -> None:
-    assert [fence_of(text) for text in ("``", "a ``` b", "```\n`````` x\n")] == [
-        "```",
-        "````",
-        "```````",
-    ]

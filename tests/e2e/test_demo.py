@@ -98,11 +98,3 @@ def test_an_interrupted_demo_cleans_up_too(visitor: Machine) -> None:
     assert said.endswith(b"The demo was stopped. Run the same command again to start over\n")
     assert b"saved" not in said + errors
     assert not tmux_answers(visitor)
-
-
-def test_the_demo_shows_other_flows_too(visitor: Machine) -> None:
-    done = visitor.cao("demo", "--flow", "solo", code=0)
-    said = ("Round 1, tests: FAIL", "after 2 rounds", "005-tests.md", "quantity >= DISCOUNT_FROM")
-    for text in said:
-        assert text in done.stdout
-    assert "Proven: 2 tests" in done.stdout

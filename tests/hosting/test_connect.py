@@ -1,9 +1,6 @@
 """The server that a command is given: found, its own, or one in place of a lost one."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -69,17 +66,6 @@ class TestRace:
 
         with pytest.raises(ServerConflict):
             find_or_start(none, port_taken, tmp_path, patience=0)
-
-    def test_one_that_is_stopped_is_an_error_at_once(self, tmp_path: Path) -> None:
-        stopped = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        try:
-            stopped.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
-            with pytest.raises(ServerConflict, match=f"`kill -CONT {stopped.pid}`"):
-                find_or_start(none, lambda: taken(stopped.pid), tmp_path, patience=600)
-        finally:
-            stopped.kill()
-            stopped.communicate()
 
 
 class TestAbsence:

@@ -77,12 +77,6 @@ SECRET = "s3cr3t"
           ("ftp://x/", "https:///", "https://x:99999/", "https://[x/", "https://x/ ")),
         {"ntfy": "https://ntfy.sh/a", "ntfy_token": f"{SECRET}\nX-Evil: 1"},
         {"command": [f"./{SECRET}"]},
-        {"events": [f"https://{SECRET}"]},
-        {"terminal": SECRET},
-        {"desktop": {"a": SECRET}},
-        # A key may be a secret that is in the wrong place.
-        *({key: True} for key in (SECRET, f"https://x/{SECRET}", f"{SECRET} x", f"ghp_{SECRET}")),
-        *({key: True} for key in ("", "a" * 41, "two words", "a\n", "größe", "ghp_abcdefgh")),
     ],
 )  # fmt: skip
 def test_no_error_shows_a_secret(table: dict[str, Any]) -> None:

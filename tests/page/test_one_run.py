@@ -236,8 +236,8 @@ def test_without_a_known_flow_there_is_no_plan() -> None:
 
 
 def test_findings_by_reviewer_the_open_ones_first() -> None:
-    open_one = Tracked(Finding("F1", True, "a.py:3", "wrong sum"), 1, 1)
-    fixed = Tracked(Finding("F2", False, "", "a name"), 1, 1, (FindingAnswer.FIXED,))
+    open_one = Tracked(Finding("F1", True, "a.py:3", "wrong sum"))
+    fixed = Tracked(Finding("F2", False, "", "a name"), (FindingAnswer.FIXED,))
     story = a_page(findings={"programmer_review": Findings((fixed, open_one))})
     found = part_of(one_run(story, NOON), "findings")
     assert found.written.startswith("Findings 1 open")
@@ -257,7 +257,7 @@ def test_nothing_in_a_run_breaks_its_page(one: str, two: str, three: str, four: 
         asking=four,
         providers={four: three, two: one},
     )
-    finding = Tracked(Finding("F1", True, two, three), 1, 1)
+    finding = Tracked(Finding("F1", True, two, three))
     story = a_page(
         run,
         turns=(a_turn(1, role=four, provider=two, outcome=three, why=one, detail=two),),

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_agent_orchestrator.page.sign_in import (
-    LINK_SECONDS,
     SIGNED_IN_SECONDS,
-    Links,
     is_key,
     new_key,
     server_proof,
@@ -46,16 +44,3 @@ def test_a_server_proves_its_own_key_and_no_other() -> None:
 
     # Who is signed in stays so with another version of cao.
     assert KEY == ("1765792000.30e2a5b0b0f236e21fc1697211543907fd1d4f6156b1fd94a5f08a999e79878b")
-
-
-def test_a_link_works_once_and_for_five_minutes() -> None:
-    links = Links()
-    links.add("code", NOON)
-    links.add("late", NOON)
-    assert not links.use("other", NOON)
-    assert links.use("code", NOON + LINK_SECONDS - 1)
-    assert not links.use("code", NOON + LINK_SECONDS - 1)
-    links.add("later", NOON + 1)
-    assert not links.use("late", NOON + LINK_SECONDS)
-    assert links.use("later", NOON + LINK_SECONDS)
-    assert (LINK_SECONDS, SIGNED_IN_SECONDS) == (5 * 60, 30 * 24 * 3600)

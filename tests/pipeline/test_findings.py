@@ -42,8 +42,8 @@ def answering(**answers: FindingAnswer) -> ReviewForm:
 def after(*forms: ReviewForm) -> Findings:
     """Return the ledger after these reviews, one a cycle."""
     ledger = Findings()
-    for number, form in enumerate(forms):
-        ledger = follow(ledger, form, 1, 1 + number)
+    for form in forms:
+        ledger = follow(ledger, form)
     return ledger
 
 
@@ -101,15 +101,15 @@ def test_only_so_many_findings_are_read() -> None:
 )
 def test_an_answer_closes_a_finding_or_keeps_it_open(answer: FindingAnswer, is_open: bool) -> None:
     ledger = after(raising(SUM), answering(F1=answer))
-    assert ledger.tracked == (Tracked(SUM, 1, 1, (answer,)),)
+    assert ledger.tracked == (Tracked(SUM, (answer,)),)
     assert bool(ledger.open) is is_open
 
 
 def test_what_is_closed_is_answered_no_more_unless_it_came_back() -> None:
     closed = after(raising(SUM), answering(F1=FIXED))
-    assert follow(closed, answering(F1=FIXED), 1, 3) == closed
-    assert follow(closed, answering(F1=WITHDRAWN), 1, 3) == closed
-    assert follow(closed, answering(F1=UNFIXED), 1, 3).tracked[0].answers == (FIXED, UNFIXED)
+    assert follow(closed, answering(F1=FIXED)) == closed
+    assert follow(closed, answering(F1=WITHDRAWN)) == closed
+    assert follow(closed, answering(F1=UNFIXED)).tracked[0].answers == (FIXED, UNFIXED)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_what_is_closed_is_answered_no_more_unless_it_came_back() -> None:
 def test_the_same_number_and_place_or_text_is_the_old_finding(again: Finding) -> None:
     ledger = after(raising(SUM, NAME), raising(again))
     assert ids(ledger.tracked) == ["F1", "F2"]
-    assert ledger.tracked[0] == Tracked(replace(SUM, where=again.where or SUM.where), 1, 1)
+    assert ledger.tracked[0] == Tracked(replace(SUM, where=again.where or SUM.where))
 
 
 def test_the_same_number_with_something_else_is_a_new_finding() -> None:
     other = Finding("F1", True, "src/b.py:1", "It leaks.")
     ledger = after(raising(SUM, NAME), raising(other))
-    assert ledger.tracked[2] == Tracked(replace(other, id="F3"), 2, 1)
+    assert ledger.tracked[2] == Tracked(replace(other, id="F3"))
     assert ids(after(raising(NAME), raising(replace(NAME, text="Other."))).tracked) == ["F2", "F3"]
 
 
@@ -155,7 +155,7 @@ def test_the_same_finding_with_another_number_is_the_old_one_while_it_is_open() 
 def test_a_closed_finding_that_is_found_again_is_unfixed() -> None:
     for answer in (FIXED, WITHDRAWN):
         ledger = after(raising(SUM), answering(F1=answer), raising(SUM))
-        assert ledger.tracked == (Tracked(SUM, 1, 1, (answer, UNFIXED)),)
+        assert ledger.tracked == (Tracked(SUM, (answer, UNFIXED)),)
         # Who repeats it beside the answer has not found it again.
         assert after(raising(SUM), ReviewForm((SUM,), {"F1": answer})).open == ()
 
@@ -163,17 +163,17 @@ def test_a_closed_finding_that_is_found_again_is_unfixed() -> None:
 def test_an_answer_is_to_the_finding_that_was_open_before() -> None:
     other = Finding("F1", True, "src/b.py:1", "It leaks.")
     ledger = after(raising(SUM), ReviewForm((other,), {"F1": FIXED}))
-    assert ledger.tracked == (Tracked(SUM, 1, 1, (FIXED,)), Tracked(replace(other, id="F2"), 2, 1))
+    assert ledger.tracked == (Tracked(SUM, (FIXED,)), Tracked(replace(other, id="F2")))
 
 
 def test_only_so_many_findings_are_followed_and_the_needed_ones_first() -> None:
     advisory = [Finding(f"F{n}", False, "", f"text {n}") for n in range(1, MOST_FINDINGS + 1)]
     full = after(raising(*advisory), answering(F5=FIXED))
-    more = follow(full, raising(Finding("F200", True, "", "x")), 1, 3)
+    more = follow(full, raising(Finding("F200", True, "", "x")))
     assert ids(more.tracked) == [f"F{n}" for n in range(1, 101) if n != 5] + ["F200"]
-    more = follow(more, raising(Finding("F201", True, "", "y")), 1, 4)
+    more = follow(more, raising(Finding("F201", True, "", "y")))
     assert ids(more.tracked)[-3:] == ["F99", "F200", "F201"]
-    assert follow(more, raising(Finding("F202", False, "", "z")), 1, 5) == more
+    assert follow(more, raising(Finding("F202", False, "", "z"))) == more
 
 
 def test_only_the_last_answers_are_kept() -> None:
@@ -197,15 +197,15 @@ def test_only_the_last_answers_are_kept() -> None:
 def test_a_blocking_finding_that_is_unfixed_twice_is_stalled(
     answers: tuple[FindingAnswer, ...], is_stalled: bool
 ) -> None:
-    ledger = Findings((Tracked(SUM, 1, 1, answers), Tracked(NAME, 1, 1, answers)))
+    ledger = Findings((Tracked(SUM, answers), Tracked(NAME, answers)))
     assert ids(stalled(ledger)) == (["F1"] if is_stalled else [])
     assert bool(find_stall(ledger, "critic", 0, "")) is is_stalled
 
 
 def test_why_a_run_does_not_converge_is_one_sentence() -> None:
     twice = (UNFIXED, UNFIXED)
-    one = Findings((Tracked(SUM, 1, 1, twice),))
-    two = Findings((*one.tracked, Tracked(replace(SUM, id="F4"), 1, 1, twice)))
+    one = Findings((Tracked(SUM, twice),))
+    two = Findings((*one.tracked, Tracked(replace(SUM, id="F4"), twice)))
     assert find_stall(Findings(), "critic", 0, "") == ""
     assert find_stall(two, "critic", 0, "").startswith("Not converging: F1, F4 are still unfixed")
     assert "the last 3 turns of the critic" in find_stall(Findings(), "critic", 3, "")
@@ -222,7 +222,7 @@ def test_open_blocking_findings_stand_against_an_approval() -> None:
     third = Finding("F3", True, "", "It leaks.")
     ledger = after(raising(SUM, NAME, third))
     assert objection(ledger) == "2 blocking findings are open: F1, F3"
-    assert objection(follow(ledger, answering(F1=FIXED, F3=WITHDRAWN), 1, 2)) == ""
+    assert objection(follow(ledger, answering(F1=FIXED, F3=WITHDRAWN))) == ""
 
 
 def test_author_and_reviewer_are_told_what_is_open() -> None:
@@ -244,7 +244,7 @@ def test_who_repeats_the_block_says_nothing_new() -> None:
     ledger = after(raising(SUM, NAME))
     form = read_findings(findings_block(ledger))
     assert form == raising(SUM, NAME)
-    assert follow(ledger, form, 1, 2) == ledger
+    assert follow(ledger, form) == ledger
 
 
 WRONG = Finding("F1", True, "src/a.py:12", "The sum is wrong.")

@@ -201,7 +201,7 @@ def test_text_from_people_and_agents_is_never_read_as_a_template(
 
 
 class TestFindings:
-    OPEN = Findings((Tracked(Finding("F2", True, "total.py:3", "=== rounds twice"), 1, 2),))
+    OPEN = Findings((Tracked(Finding("F2", True, "total.py:3", "=== rounds twice")),))
 
     def prompt_to(self, role: str, ledger: Findings) -> str:
         state = full_state().progressed(findings={"programmer_review": ledger})

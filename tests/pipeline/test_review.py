@@ -9,7 +9,6 @@ from cli_agent_orchestrator.pipeline.flow import Role
 from cli_agent_orchestrator.pipeline.reply import REVIEW_FORM, TEST_FORM, find_unclear, find_verdict
 from cli_agent_orchestrator.pipeline.review import (
     Verdict,
-    is_review_approved,
     judge_review,
     judge_test,
     met_evidence,
@@ -65,15 +64,15 @@ def test_an_approval_counts_if_it_is_not_early_and_has_evidence(
     """
     verdict = judge_review(text, role, cycle, rules)
     assert str(verdict) == (f"APPROVED does not count: {against}" if against else "APPROVED")
-    assert is_review_approved(text, role, cycle, rules) is not bool(against)
+    assert verdict.approved is not bool(against)
     assert verdict.is_early is (against == EARLY)
 
 
 @pytest.mark.parametrize("role", REVIEWERS)
 def test_three_of_four_groups_are_enough_and_two_are_not(role: Role) -> None:
     notes = approval(role.name).split("\n")
-    assert is_review_approved("\n".join(notes[:-1]), role, 2, RULES)
-    assert not is_review_approved("\n".join(notes[:-2]), role, 2, RULES)
+    assert judge_review("\n".join(notes[:-1]), role, 2, RULES).approved
+    assert not judge_review("\n".join(notes[:-2]), role, 2, RULES).approved
 
 
 def touched(role: Role, notes: str) -> set[str]:
@@ -117,7 +116,7 @@ def test_parts_of_words_are_no_evidence(role: Role, words: str) -> None:
 
 def test_evidence_counts_only_in_the_notes() -> None:
     text = f"{ANALYST_NOTES}\nREVIEW_NOTES:\nfine\nREVIEW_RESULT: APPROVED\n{ANALYST_NOTES}"
-    assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
+    assert not judge_review(text, ANALYST_REVIEW, 2, RULES).approved
 
 
 @pytest.mark.parametrize("label", ["ANALYST_SUMMARY", "PROGRAMMER_SUMMARY"])
@@ -307,6 +306,6 @@ def test_an_unclear_line_is_shown_in_short_and_without_control_characters() -> N
 def test_a_huge_reply_is_judged(filler: str) -> None:
     size = 100_000 if "\n" in filler else 500_000
     text = f"REVIEW_RESULT: {filler * (size // len(filler))}\nREVIEW_RESULT: REVISE"
-    assert not is_review_approved(text, ANALYST_REVIEW, 2, RULES)
+    assert not judge_review(text, ANALYST_REVIEW, 2, RULES).approved
     text = f"REVIEW_RESULT: APPROVED, {filler * (size // len(filler))}"
-    assert is_review_approved(text, ANALYST_REVIEW, 2, RULES) is False
+    assert judge_review(text, ANALYST_REVIEW, 2, RULES).approved is False

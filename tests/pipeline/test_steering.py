@@ -5,7 +5,6 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from cli_agent_orchestrator.errors import UsageError
 from cli_agent_orchestrator.events import (
     AskDeclined,
     HintTaken,
@@ -22,7 +21,6 @@ from cli_agent_orchestrator.pipeline.machine import Pause as PauseStep
 from cli_agent_orchestrator.pipeline.reply import Output
 from cli_agent_orchestrator.pipeline.requests import (
     LARGEST_HINT,
-    LARGEST_LINE,
     LARGEST_WORD,
     Answered,
     Hint,
@@ -33,7 +31,6 @@ from cli_agent_orchestrator.pipeline.requests import (
     Skip,
     Stop,
     Unpause,
-    demand_request,
     read_line,
     read_lines,
     to_line,
@@ -281,7 +278,6 @@ def test_what_is_written_is_read(wanted: Request) -> None:
         data_of(GOOD, do="skip", role="analyst_review", round=1, cycle=0),
         data_of(GOOD, do="answered", role="programmer", text="x" * (LARGEST_WORD + 1)),
         data_of(GOOD, do="set", name="max_rounds", value=3),
-        data_of(GOOD, more="x" * LARGEST_LINE),
     ],
 )
 def test_what_is_not_exactly_an_ask_is_none(line: str | bytes) -> None:
@@ -293,38 +289,7 @@ def test_the_largest_hint_fits_into_a_line_whatever_it_is_made_of() -> None:
     assert read_line(to_line(ask)) == ask
 
 
-class TestLines:
-    @pytest.mark.parametrize("rest", [b"", b"x", LINE[:-1], b"x" * LARGEST_LINE])
-    def test_the_beginning_of_a_line_waits_for_its_end(self, rest: bytes) -> None:
-        assert read_lines(LINE + rest, 0) == [(GOOD, len(LINE))]
-        assert read_lines(rest, 0) == []
-
-    def test_one_that_is_longer_than_any_ask_is_not_waited_for(self) -> None:
-        rest = b"x" * (LARGEST_LINE + 1)
-        assert read_lines(rest, 5) == [(None, 5 + len(rest))]
-
-    def test_they_are_read_with_where_they_end_and_rubbish_in_a_row_counts_as_one(self) -> None:
-        data = b"a\n\nb\n" + LINE + LINE + b"c\r" + LINE
-        ends = (105, 105 + len(LINE), 105 + 2 * len(LINE), 100 + len(data))
-        assert read_lines(data, 100) == list(zip((None, GOOD, GOOD, None), ends, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ({"do": "hint", "text": ""}, "text that is not empty"),
-        ({"do": "hint", "text": "x" * 10_000}, f"{LARGEST_HINT} characters"),
-        ({"do": "hint", "text": "gr\udcf6n"}, "the text is not UTF-8"),
-        ({"do": "hint", "role": "\udcf6", "text": "x"}, "the role is not UTF-8"),
-        ({"do": "set", "name": "max_rounds"}, "name and a value"),
-        ({"do": "dance"}, "pause, resume, stop, skip, hint, set"),
-        ({}, "pause, resume"),
-    ],
-)
-def test_what_is_wrong_with_a_wish_is_said(data: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        demand_request(data)
-
-
-def test_a_request_that_can_be_is_returned() -> None:
-    assert demand_request({"do": "hint", "role": None, "text": "x"}) == Hint(None, "x")
+def test_whole_lines_are_read_with_where_they_end_and_rubbish_is_passed_over() -> None:
+    data = b"a\n\nb\n" + LINE + LINE + b"c\r" + LINE + LINE[:-1]
+    ends = (105 + len(LINE), 105 + 2 * len(LINE))
+    assert read_lines(data, 100) == [(GOOD, end) for end in ends]

@@ -8,7 +8,6 @@ from cli_agent_orchestrator.pipeline.task import (
     MARKDOWN_FORM,
     parse_task,
     read_front_matter,
-    settings_lines,
 )
 from cli_agent_orchestrator.settings.table import BY_NAME, IN_TASK
 from tests.pipeline.samples import TASK_TEXT
@@ -115,7 +114,6 @@ def test_a_task_with_stars_may_have_any_headings() -> None:
 
 def test_settings_above_a_task_are_no_part_of_it() -> None:
     text = "\ufeff---\nflow: pair\n# Task\n---\n# Task\nDo it.\n"
-    assert settings_lines(text) == [(2, "flow: pair"), (3, "# Task")]
     assert parse_task(text).explore_summary == "Do it."
 
 

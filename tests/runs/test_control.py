@@ -22,7 +22,6 @@ from cli_agent_orchestrator.events import (
     RunEnded,
 )
 from cli_agent_orchestrator.pipeline.requests import (
-    LARGEST_LINE,
     Hint,
     Pause,
     Request,
@@ -116,8 +115,7 @@ def test_only_what_the_run_says_from_now_on_and_to_this_request_is_an_answer(
     log = EventLog(folder)
     log.append(RunEnded(1.0, "RUNNING", 1, 3))
 
-    def hear(ask: SentRequest | None, end: int) -> None:
-        assert ask is not None
+    def hear(ask: SentRequest, end: int) -> None:
         log.append(AskDeclined(2.0, "skip", "no review", "other"))
         log.append(PauseAsked(2.0, ask.id))
 
@@ -160,12 +158,6 @@ def ask(folder: Folder, request: Request) -> SentRequest:
     return write_request(folder, request)
 
 
-def add(folder: Folder, data: bytes) -> None:
-    """Write to the file as anybody could."""
-    with (folder.path / CONTROL_FILE).open("ab") as file:
-        file.write(data)
-
-
 def size(folder: Folder) -> int:
     return (folder.path / CONTROL_FILE).stat().st_size
 
@@ -174,21 +166,18 @@ class Run:
     """Hears as a run does."""
 
     def __init__(self) -> None:
-        self._heard: SimpleQueue[tuple[SentRequest | None, int]] = SimpleQueue()
+        self._heard: SimpleQueue[tuple[SentRequest, int]] = SimpleQueue()
         self._warned: SimpleQueue[str] = SimpleQueue()
         self.warn = self._warned.put
 
-    def hear(self, ask: SentRequest | None, end: int) -> None:
+    def hear(self, ask: SentRequest, end: int) -> None:
         self._heard.put((ask, end))
 
-    def next(self) -> tuple[SentRequest | None, int]:
+    def next(self) -> tuple[SentRequest, int]:
         return self._heard.get(timeout=WAIT_SECONDS)
 
     def next_ask(self) -> SentRequest:
-        """Return the next ask; rubbish is passed over."""
-        while (ask := self.next()[0]) is None:
-            pass
-        return ask
+        return self.next()[0]
 
     def next_warning(self) -> str:
         return self._warned.get(timeout=WAIT_SECONDS)
@@ -225,7 +214,7 @@ class TestWriting:
             thread.join()
         with listening(folder) as run:
             heard = [run.next() for _ in threads]
-        assert all(one and one.request == Hint(None, text) for one, _ in heard)
+        assert all(one.request == Hint(None, text) for one, _ in heard)
 
     @pytest.mark.parametrize("kind", ["link", "pipe", "hard link", "folder"])
     def test_nothing_but_a_plain_file_is_written_to(self, folder: Folder, kind: str) -> None:
@@ -275,50 +264,13 @@ class TestListening:
             assert run.next() == (now, size(folder))
         assert run.is_quiet
 
-    def test_what_was_heeded_is_not_heard_again_but_all_of_another_file_in_its_place(
-        self, folder: Folder
-    ) -> None:
+    def test_what_was_heeded_is_not_heard_again(self, folder: Folder) -> None:
         ask(folder, Pause())
         heeded = size(folder)
         new = ask(folder, Skip())
         with listening(folder, heeded) as run:
             assert run.next() == (new, size(folder))
         assert run.is_quiet
-        with listening(folder, 10_000) as run:
-            assert run.next()[0] != new
-            assert run.next() == (new, size(folder))
-
-    @pytest.mark.parametrize(
-        "rubbish",
-        [
-            b"nonsense\n",
-            b"\xff\x00\x1b[2J\n",
-            b'{"do": "pause"}\n',
-            b"[" * 100_000 + b"\n",
-            b"x" * (LARGEST_LINE + 1),
-        ],
-    )
-    def test_rubbish_is_passed_over_with_one_warning(self, folder: Folder, rubbish: bytes) -> None:
-        with listening(folder) as run:
-            add(folder, rubbish)
-            new = ask(folder, Pause())
-            assert run.next_ask() == new
-            assert CONTROL_FILE in run.next_warning()
-            add(folder, rubbish)
-            assert ask(folder, Skip()) == run.next_ask()
-        assert run.is_quiet
-
-    def test_it_goes_on_listening_when_nobody_reads_the_warnings(self, folder: Folder) -> None:
-        run = Run()
-
-        def warn(text: str) -> None:
-            run.warn(text)
-            raise BrokenPipeError
-
-        with Listener(folder, 0, run.hear, warn):
-            add(folder, b"rubbish\n")
-            assert CONTROL_FILE in run.next_warning()
-            assert ask(folder, Pause()) == run.next_ask()
 
     def test_what_is_no_file_is_said_once(self, folder: Folder) -> None:
         (folder.path / CONTROL_FILE).mkdir()

@@ -9,7 +9,6 @@ import pytest
 from cli_agent_orchestrator.core.files import Folder, NotPlain
 from cli_agent_orchestrator.events import RunEnded, RunEvent, Warned, to_line
 from cli_agent_orchestrator.runs.record import (
-    LARGEST_PIECE,
     EventReader,
     RunRecord,
     read_events,
@@ -93,17 +92,6 @@ def test_a_reader_sees_whole_lines_only_and_each_once(folder: Folder) -> None:
     path.write_bytes(line + b"\n" + second[:4])
     assert list(reader.read()) == []
     path.write_bytes(line + b"\n" + second + b"\n")
-    assert [event.seq for event in reader.read()] == [2]
-
-
-def test_a_line_that_is_too_long_hides_no_other(folder: Folder) -> None:
-    write(folder, "a")
-    with (folder.path / EVENTS_FILE).open("ab") as file:
-        file.write(b"x" * (LARGEST_PIECE + 1))
-    reader = EventReader(folder)
-    assert len(list(reader.read())) == 1
-    with (folder.path / EVENTS_FILE).open("ab") as file:
-        file.write(b"\n" + to_line(Warned(NOON, "b", seq=2)).encode() + b"\n")
     assert [event.seq for event in reader.read()] == [2]
 
 

@@ -117,6 +117,3 @@ def test_what_is_no_folder_of_flows_is_named(
         with pytest.raises(UsageError, match=rf"{folder} cannot be read: its folder {path} is a "):
             flows.find(name)
     assert flows.find("loop") is packaged_flow("loop")
-    (found,) = [found for found in flows.all() if found.flow is None]
-    assert (found.name, found.where) == ("-", str(folder))
-    assert f"its folder {path} is a " in found.fault

@@ -606,17 +606,16 @@ class TestAsks:
         with rig.runner(state) as runner:
             runner.hear(*asked(Hint("programmer", "Mind the tabs."), 10))
             runner.hear(*asked(Skip(), 20))
-            runner.hear(None, 77)
             runner.run(state)
         told = [one.role for one in rig.server.asked if "HINT FROM A PERSON" in one.message]
         assert told == ["programmer"]
         progress = rig.saved().progress
         assert [act.words for act in progress.acts] == ["hint for programmer: Mind the tabs."]
-        # Without a review none is skipped, and what is no request is passed over for good.
+        # Without a review none is skipped.
         (declined,) = [event for event in rig.events if isinstance(event, AskDeclined)]
         assert declined.text == "no review is under way or due"
         assert [role for role, _ in rig.server.turns()] == NINE_TURNS
-        assert (progress.hints, progress.heard) == ((), 77)
+        assert (progress.hints, progress.heard) == ((), 20)
 
     def test_a_killed_run_tells_the_hint_once(self, rig: Rig) -> None:
         state = rig.begin()

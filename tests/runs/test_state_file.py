@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from cli_agent_orchestrator.core import codec
-from cli_agent_orchestrator.core.files import LARGEST_TEXT, Folder
+from cli_agent_orchestrator.core.files import Folder
 from cli_agent_orchestrator.errors import PromptError, StateError
 from cli_agent_orchestrator.pipeline.flow import FlowSource
 from cli_agent_orchestrator.pipeline.flow_file import packaged_flow, read_flow
@@ -229,12 +229,3 @@ def test_a_fault_in_the_settings_of_a_task_names_where_the_task_is(tmp_path: Pat
         read_task_settings(config(tmp_path, PROMPT_FILE=str(path)))
     with pytest.raises(PromptError, match=r"^PROMPT, line 2: there is no setting gate"):
         read_task_settings(config(tmp_path, PROMPT="---\ngate: ls\n---\n"))
-
-
-@pytest.mark.parametrize(
-    "text", ["x" * LARGEST_TEXT, "\x01" * (LARGEST_TEXT // 6 + 1)], ids=["plain", "as JSON"]
-)
-def test_a_task_that_no_state_could_hold_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "task.md").write_text(text, encoding="utf-8")
-    with pytest.raises(PromptError, match="more than 4 MB"):
-        read_task_text(config(tmp_path, PROMPT_FILE=str(tmp_path / "task.md")))

@@ -90,7 +90,6 @@ class TestTurns:
             assert turn.is_gate
             assert (turn.role, turn.round, turn.cycle, turn.reviewed) == ("gate", 2, 1, False)
             assert (turn.outcome, turn.seconds, turn.ended) == ("failed", 9.0, NOON + 9)
-            assert turn.reply_name == "003-gate.md"
 
 
 def test_a_run_is_what_its_events_tell() -> None:

@@ -54,22 +54,6 @@ def test_signals_can_be_switched_off(started: Start) -> None:
     assert event_names(agent.folder) == []
 
 
-def test_the_stream_tells_the_state_when_the_script_says_so(started: Start) -> None:
-    agent = started("stream_state = true\n[[rule]]\nturn = 1\nmisbehave = { ask = 'run it' }")
-    agent.send("go")
-    agent.wait_for("1. Yes")
-    agent.type(b"1")
-    agent.wait_for(OVER.format(1))
-    states = [part.split("\x07")[0] for part in agent.received.split("\x1b]7501;")[1:]]
-    assert states == [
-        "state=idle:app=scripted",
-        "state=working:app=scripted",
-        "state=blocked:app=scripted:kind=permission",
-        "state=working:app=scripted",
-        "state=done:app=scripted",
-    ]
-
-
 def test_a_message_arrives_byte_for_byte(started: Start) -> None:
     agent = started()
     agent.type(b"\r  \x15\r")  # an empty one is not taken

@@ -19,7 +19,6 @@ from cli_agent_orchestrator.server.app import (
     bind,
     create_app,
     in_background,
-    serve,
 )
 from tests.fakes import FakeService
 from tests.server.running import WAIT_SECONDS, RunningApi, running_api, serve_at
@@ -76,30 +75,11 @@ def test_who_opens_connections_without_end_keeps_others_out_but_not_the_user(
         first = [one_more(api, opened) for _ in range(MOST_CONNECTIONS)]
         with api.client() as client:
             assert client.get("/health").status_code == 503
-        # Each takes a file of the server, whatever has come of its request.
-        *_, last = [one_more(api, opened) for _ in range(MOST_CONNECTIONS)]
-        with pytest.raises(ConnectionResetError):
-            last.recv(1)
         first[0].sendall(b"T")
         with httpx.Client(
             transport=socket_transport(find_socket(tmp_path, LASTING) or tmp_path), base_url=api.url
         ) as client:
             assert client.get("/health").status_code == 200
-
-
-async def test_a_connection_over_which_nothing_comes_is_closed() -> None:
-    stop = asyncio.Event()
-    listeners = await bind("127.0.0.1", 0)
-    app = create_app(FakeService(), token=None)
-    serving = asyncio.create_task(serve(app, listeners, stop=stop, idle_seconds=1))
-    reader, writer = await asyncio.open_connection(*listeners[0].getsockname()[:2])
-    async with asyncio.timeout(WAIT_SECONDS):
-        assert await reader.read() == b""
-    writer.close()
-    stop.set()
-    await serving
-    for listener in listeners:
-        listener.close()
 
 
 def test_a_server_that_cannot_start_says_so_to_its_starter(api: RunningApi) -> None:
@@ -149,16 +129,3 @@ async def test_a_server_told_to_stop_before_it_began_ends_at_once() -> None:
     stop.set()
     async with asyncio.timeout(60):
         await serve_at(0, create_app(FakeService(), token=None), lambda port: None, stop)
-
-
-@pytest.mark.parametrize(
-    "head", [b"GET /" + b"a" * 9_000_000, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 1_500_000]
-)
-def test_a_request_whose_head_has_no_end_is_refused(api: RunningApi, head: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", api.port), WAIT_SECONDS) as connection:
-        with contextlib.suppress(OSError):
-            connection.sendall(head)
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(12) in (b"HTTP/1.1 431", b"")
-    with api.client() as client:
-        assert client.get("/health").status_code == 200

@@ -18,7 +18,7 @@ UNFIXED, FIXED = FindingAnswer.UNFIXED, FindingAnswer.FIXED
 
 
 def tracked(blocking: bool, *answers: FindingAnswer) -> Tracked:
-    return Tracked(Finding("F1", blocking, "a.py:3", "the sum is wrong"), 1, 1, answers)
+    return Tracked(Finding("F1", blocking, "a.py:3", "the sum is wrong"), answers)
 
 
 def test_it_shows_all_that_is_there() -> None:

@@ -266,22 +266,6 @@ def test_a_repository_that_cannot_be_copied_leaves_the_snapshots(
     assert work.look(1, "programmer").work.changed == ("a.py",)
 
 
-@pytest.mark.parametrize("left", [None, b"", b"{"], ids=["gone", "empty", "damaged"])
-def test_a_repository_that_can_be_compared_with_nothing_is_said_to_be_so(
-    project: Path, store: Path, left: bytes | None
-) -> None:
-    begun(project)
-    kept = store.parent / "repository.json"
-    kept.unlink()
-    if left is not None:
-        kept.write_bytes(left)
-    git(project, "config", "core.fsmonitor", "x")
-    again = open_here(project)
-    _, (remark,) = again.begin(1, is_in_flight=True)
-    assert remark.startswith("what the repository was like before is not known")
-    assert again.changed_before == again.look(1, "programmer").repository == ()
-
-
 def checked_out(folder: Path, attributes: str, *settings: str) -> Path:
     """Return a fresh clone of a project in which git lays some files out in its own way."""
     make_repository(folder / "origin", {".gitattributes": attributes, "tests/a.txt": "one\ntwo\n"})

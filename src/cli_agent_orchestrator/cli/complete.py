@@ -28,7 +28,7 @@ from ..settings.table import (
     Setting,
     ValueKind,
 )
-from .imports import current_folder, importing
+from .imports import current_folder
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 Offer = CompletionItem | str
@@ -112,9 +112,8 @@ def complete_ended(
 def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionItem | str]:
     if os.sep in typed or typed.startswith((".", "~")):
         return [CompletionItem(typed, type="file")]
-    with importing():
-        from ..pipeline.flow_file import PACKAGED
-        from ..runs.flows import PROJECT_FOLDER, SUFFIX
+    from ..pipeline.flow_file import PACKAGED
+    from ..runs.flows import PROJECT_FOLDER, SUFFIX
 
     project = Path(context.params.get("wd") or context.params.get("WD") or ".")
     names = [*PACKAGED]
@@ -126,7 +125,6 @@ def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionIte
 
 
 def complete_setting(setting: Setting) -> Completer | None:
-    """Return what offers the values of a setting; None if they cannot be known."""
     if setting.name == "FLOW":
         return complete_flows
     if setting.name == "WD":
@@ -145,8 +143,7 @@ def complete_role_agents(context: click.Context, typed: str) -> Iterator[str]:
 
 
 def _agents() -> list[str]:
-    with importing():
-        from ..settings.config import own_agents
+    from ..settings.config import own_agents
 
     return [*AGENTS, *own_agents(config_folder(os.environ))]
 

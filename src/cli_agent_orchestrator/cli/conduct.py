@@ -17,17 +17,18 @@ from ..hosting import environment
 from ..runs.recorder import View
 from ..runs.request import RunRequest, build_request
 from ..runs.service import RunToLaunch
-from .imports import importing
 from .interrupts import Interrupts
 
 SLOW_SECONDS = 1.0
-"""How long a run may be prepared without a message."""
 
 
 def conduct(
     request: RunRequest, view: View, environ: Mapping[str, str], *, state_stays: bool = True
 ) -> int:
-    slow = announce_if_slow()
+    # A folder may be large: say what takes so long.
+    slow = threading.Timer(SLOW_SECONDS, _warn, ["looking at the files ..."])
+    slow.daemon = True
+    slow.start()
 
     def tell(event: RunEvent) -> None:
         slow.cancel()
@@ -40,21 +41,13 @@ def conduct(
 
     try:
         return environment.conduct(
-            request, tell, stopping(), environ, _warn, importing=importing, state_stays=state_stays
+            request, tell, stopping(), environ, _warn, state_stays=state_stays
         )
     except BrokenPipeError as error:
         _warn(str(error))
         raise
     finally:
         slow.cancel()
-
-
-def announce_if_slow(seconds: float = SLOW_SECONDS) -> threading.Timer:
-    """Print what takes so long, unless the timer is cancelled by then: a folder may be large."""
-    timer = threading.Timer(seconds, _warn, ["looking at the files ..."])
-    timer.daemon = True
-    timer.start()
-    return timer
 
 
 def _warn(text: str) -> None:

@@ -21,13 +21,11 @@ from ..errors import ApiRefused, UsageError
 from ..hosting.connect import find_or_start, run_own_server
 from ..settings.layout import state_folder
 from ..show.markup import tag
-from .imports import importing
 from .interrupts import Interrupts
 
 # /dashboard/sign-in#b6Zk…
 LINK_PATTERN = r"/dashboard/sign-in#[A-Za-z0-9_-]{16,200}"
 WAY_FILE = "dashboard.html"
-"""In the state folder: leads a browser to the page."""
 NOT_OURS = (
     "the server at {url} is not yours, so it makes no link for you; without --api and CAO_API the "
     "page is shown by your own server"
@@ -51,7 +49,7 @@ def dashboard(no_open: bool, api: str | None) -> None:
         started: list[Found] = []
 
         def start() -> Found:
-            started.append(stack.enter_context(run_own_server(os.environ, importing)))
+            started.append(stack.enter_context(run_own_server(os.environ)))
             return started[0]
 
         named = name_server(os.environ, api)

@@ -20,7 +20,6 @@ from ..errors import UsageError
 from ..events import PROOF
 from ..hosting.environment import flows_of
 from ..pipeline.flow import DONE, Amount, BlockSource, Flow, Repeat, Stage, StageKind
-from ..pipeline.flow_file import LOOP, PACKAGED
 from ..pipeline.task import EXPLORE_HEADER, SCENARIO_HEADER
 from ..runs.flows import Flows, is_path
 from ..runs.record import is_run_id
@@ -41,7 +40,7 @@ from ..settings.layout import (
 from ..settings.table import BY_NAME
 from ..show.report_text import text_table
 from .complete import complete_flows
-from .imports import importing, own_command, terminal_width
+from .imports import own_command, terminal_width
 from .narration import rows_of
 
 SOURCES = {
@@ -186,10 +185,10 @@ def try_flow(found: Flow, named: str, own: Path) -> int:
 
 
 def _run(project: Path, settings: Mapping[str, str], environ: Mapping[str, str], what: str) -> int:
-    with importing():  # heavy, unlike --help
-        from ..runs.request import RunRequest
-        from .conduct import conduct
-        from .run import choose_view
+    # Heavy, unlike --help.
+    from ..runs.request import RunRequest
+    from .conduct import conduct
+    from .run import choose_view
 
     given = {"WD": str(project), "PROVIDER": "scripted", "CLEANUP_ON_EXIT": "1", **settings}
     request = RunRequest(RunConfig.from_env(given), given)
@@ -217,23 +216,12 @@ INTRODUCTION = """\
 There is now a small project with two faults:
   {project}
 
-{who} They follow a script, in real terminals; everything else is as in any run.
+Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester. The tester's \
+first PASS is not true. cao runs the tests itself, and believes them instead. They follow a \
+script, in real terminals; everything else is as in any run.
 """
-WHO = {
-    "loop": "Five agents work on it: an analyst, a programmer, a reviewer for each, and a tester. "
-    "The tester's first PASS is not true. cao runs the tests itself, and believes them instead.",
-    "pair": "Two agents work on it, a programmer and a reviewer. When they say that it is done, "
-    "cao runs the tests itself, and believes them instead.",
-    "solo": "One agent works on it, a programmer. When it says that it is done, cao runs the tests "
-    "itself, and believes them instead.",
-}
-CLAIMS = {
-    "loop": "In round {round} the tester said PASS without running a test. cao ran them:",
-    "pair": "In round {round} the reviewer approved what was done. cao ran the tests:",
-    "solo": "In round {round} the programmer was done. cao ran the tests:",
-}
 PROVEN = """\
-{claim} {failed}.
+In round {round} the tester said PASS without running a test. cao ran them: {failed}.
 
 In round {last} they passed, and cao looked at what that is worth. {proof}."""
 WHERE = """\
@@ -263,13 +251,7 @@ STOPPED = "The {what} was stopped. Run the same command again to start over"
 
 
 @click.command()
-@click.option(
-    "--flow",
-    type=click.Choice(PACKAGED),
-    default=LOOP,
-    help="Who works: the usual five, a programmer with a reviewer, or a programmer alone.",
-)
-def demo(flow: str) -> None:
+def demo() -> None:
     """See a whole run: a small broken project, built-in agents, a false PASS, then a proven one.
 
     It needs tmux, and no account, no network and no settings. It leaves your own server alone.
@@ -277,10 +259,9 @@ def demo(flow: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="cao-demo-"))
     project = folder / "shopping-basket"
     shutil.copytree(DEMO_PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    say(INTRODUCTION.format(project=project, who=WHO[flow]))
+    say(INTRODUCTION.format(project=project))
     settings = {
         "PROMPT_FILE": str(project / TASK_FILE),
-        "FLOW": flow,
         "GATES": json.dumps(
             {
                 "name": "tests",
@@ -300,7 +281,7 @@ def demo(flow: str) -> None:
             turns = view_run(run_folder(state, name)).turns
             kept = keep_run(run_folder(state, name), state_folder(os.environ))
     if turns:
-        _show_result(project, flow, turns, kept)
+        _show_result(project, turns, kept)
     sys.exit(code)
 
 
@@ -308,7 +289,6 @@ def demo(flow: str) -> None:
 def private_environment(
     folder: Path, script: Path, environ: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield an environment with a state folder and a tmux server of its own, and end both."""
     state = folder / "state"
     own = {
         name: value
@@ -350,7 +330,7 @@ def keep_run(demo: Folder, own: Path) -> str:
     return name
 
 
-def _show_result(project: Path, flow: str, turns: Sequence[Turn], kept: str) -> None:
+def _show_result(project: Path, turns: Sequence[Turn], kept: str) -> None:
     click.secho("\nWhat the agents changed\n", bold=True)
     for old in sorted(DEMO_PROJECT.rglob("*.py")):
         name = old.relative_to(DEMO_PROJECT)
@@ -361,21 +341,20 @@ def _show_result(project: Path, flow: str, turns: Sequence[Turn], kept: str) -> 
     click.secho("\nTimeline\n", bold=True)
     click.echo(text_table(turns, terminal_width() or USUAL_WIDTH))
     click.secho("\nWhat was proven\n", bold=True)
-    say(what_was_proven(turns, flow))
+    say(what_was_proven(turns))
     if kept:
         archive = turns_folder(run_folder(state_folder(os.environ), kept))
         say(WHERE.format(project=project, archive=archive.path, cao=cao, run=kept))
     say(NEXT_STEPS.format(cao=cao))
 
 
-def what_was_proven(turns: Sequence[Turn], flow: str) -> str:
+def what_was_proven(turns: Sequence[Turn]) -> str:
     failed = next((turn for turn in turns if turn.outcome == "failed"), None)
     proof = next((turn for turn in reversed(turns) if turn.role == PROOF), None)
     if failed is None or proof is None:
         return "Nothing: the run did not come that far."
-    claim = CLAIMS[flow].format(round=failed.round)
     words = proof.why[:1].upper() + proof.why[1:]
-    return PROVEN.format(claim=claim, failed=failed.verdict, last=proof.round, proof=words)
+    return PROVEN.format(round=failed.round, failed=failed.verdict, last=proof.round, proof=words)
 
 
 def say(text: str) -> None:

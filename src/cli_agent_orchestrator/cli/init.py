@@ -24,7 +24,7 @@ from ..settings.layout import TASK_FILE
 from ..settings.table import BY_NAME, SETTINGS_FILE
 from ..settings.values import settings_toml
 from ..work.git import find_repository
-from .imports import importing, own_command
+from .imports import own_command
 from .run import find_project
 from .trust import own_folder
 
@@ -41,7 +41,6 @@ READ_FILES = (
     *("Makefile", "pyproject.toml", "setup.cfg", "tox.ini"),
     *("requirements.txt", "requirements-dev.txt", "package.json"),
 )
-"""Those whose text matters."""
 # import pytest        def test_empty():
 PYTEST_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+pytest\b|^(?:async )?def test_"
 UNITTEST_PATTERN = r"(?m)^[ \t]*(?:import|from)[ \t]+unittest\b"
@@ -151,7 +150,6 @@ def has_npm_test(text: str) -> bool:
 GATES = "GATES"
 LARGEST_MARK = 1024 * 1024
 MOST_TESTS = 20
-"""Test files read in each folder."""
 TASK_TEMPLATE = f"""\
 Write the task below the two headings, then start it with: cao run {TASK_FILE}
 Text above the first heading is for you; no agent sees it.
@@ -222,8 +220,8 @@ def init(folder: Path, yes: bool) -> None:
 
 
 def _show_proposals(folder: Path) -> list[Proposal]:
-    with importing():  # heavy, unlike --help
-        from .doctor import installed_agents
+    # Heavy, unlike --help.
+    from .doctor import installed_agents
 
     agents = installed_agents(read_server_config(os.environ), Path.cwd())
     proposals = [*propose(read_marks(folder), agents)]

@@ -41,9 +41,7 @@ CUT_LINES, WRAP_LINES = "\x1b[?7l", "\x1b[?7h"
 """A row of the picture never becomes two, even if the terminal has just become narrower."""
 
 Ask = Callable[[str, Request], None]
-"""Sends a request to the run with an id; raises why it cannot be sent."""
 Recall = Callable[[str], Iterable[events.RunEvent]]
-"""Returns the events of the run with an id, as far as they are kept."""
 Connect = Callable[[str | None], AbstractContextManager[ApiClient]]
 """Connects to the server with an address; to the user's own without one."""
 

@@ -83,7 +83,6 @@ TONES: Mapping[str, Tone] = {
     "rounds_used_up": Tone.BAD,
 }
 EARLY = "approved, second look follows"
-"""The words for an approval that came too early to count."""
 WORDS: Mapping[events.EventKind, tuple[str, Tone]] = {
     events.EventKind.RESUMED: ("{who} already has the prompt; waiting for its reply", Tone.QUIET),
     events.EventKind.ASKED_AGAIN: ("{who} is asked again: {text}", Tone.ALERT),
@@ -96,7 +95,6 @@ WORDS: Mapping[events.EventKind, tuple[str, Tone]] = {
     events.EventKind.STREAM_BACK: ("{who}: {text}", Tone.QUIET),
     events.EventKind.WARNING: ("{who}: {text}", Tone.ALERT),
 }
-"""For events that need nothing but their own text."""
 
 
 class Narration:
@@ -236,10 +234,9 @@ class Narration:
 
     def _verdict(self, event: events.RunEnded) -> Iterator[str]:
         run = short_name(self._run)
-        # The proof itself said what was proven; why something was not is said again. Earlier
-        # versions had it all in `proof`.
-        missing = f"{NOT_PROVEN}: {event.gaps}" if event.gaps else event.proof
-        proof = f"{PROVEN}," if event.proven else missing and f"{missing};"
+        # The proof itself said what was proven; why something was not is said again.
+        missing = event.gaps and f"{NOT_PROVEN}: {event.gaps};"
+        proof = f"{PROVEN}," if event.proven else missing
         dry = f"{DRY_RUN}: " if self._is_dry else ""
         verdict = f"{dry}{event.final_status}{proof and f', {proof}'} after "
         verdict += plural(event.round, "round")
@@ -314,7 +311,6 @@ def point_words(step: events.CheckBegan | events.CheckEnded) -> str:
 
 
 def _step_line(event: events.RunEvent) -> Line | None:
-    """Return the line for an event that needs nothing of those before it."""
     match event:
         case events.Paused():
             return Line("The run is paused", Tone.ALERT)

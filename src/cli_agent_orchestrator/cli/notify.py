@@ -11,7 +11,6 @@ from ..errors import EXIT_ERROR, EXIT_USAGE
 from ..hosting.user import read_notices
 from ..notices.decide import NoticeKind, example, signal_of
 from ..settings.layout import config_folder
-from .imports import importing
 
 HOW = """\
 Nobody is told of runs yet but the terminal in which one is shown. Write into
@@ -61,8 +60,8 @@ def test(event: str) -> None:
 
     Ends with 0 if all have arrived, 3 if one has not, 2 if nothing is configured.
     """
-    with importing():  # httpx is heavy
-        from ..notices.send import NotSent, channels_of
+    # With httpx, which is heavy.
+    from ..notices.send import NotSent, channels_of
 
     settings = read_notices(os.environ)
     channels = channels_of(settings, os.environ)

@@ -64,7 +64,6 @@ DOING_OF_STATUS: Mapping[TerminalStatus, Doing] = {
 class OpenQuestion(Struct):
     since: float
     command: str
-    """Leads to its terminal."""
     text: str = ""
     choices: Mapping[str, str] = field(default_factory=dict)
     """What it offers, by the key that picks it; empty if that is not known."""
@@ -395,7 +394,6 @@ def draw(picture: Picture, canvas: Canvas, keys: Keys | None = None) -> list[Tex
 
 
 def clock_face(seconds: float) -> str:
-    """Return a span of time as `0:42`, `12:05` or `1:02:05`."""
     minutes, rest = divmod(int(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -19,7 +19,7 @@ from ..errors import NotFound, UsageError
 from ..runs.record import short_name
 from ..runs.screens import read_cast, roles_with_cast, screen_at
 from ..runs.view import Turn, view_run
-from ..settings.layout import cast_name, replay_folder, run_folder, state_folder
+from ..settings.layout import replay_folder, run_folder, state_folder
 from .complete import complete_roles_of_run, complete_runs
 from .interrupts import SHOW_CURSOR, Interrupts, Keyboard
 from .runs import run_to_look_at
@@ -150,12 +150,9 @@ def find_scenes(folder: Folder, role: str | None, name: str) -> Sequence[Scene]:
     casts = {one: cast for one in wanted if (cast := read_cast(folder, one)) is not None}
     turns = view_run(folder).turns if role is None else ()
     scenes = scenes_of(turns, casts)
-    if wanted and not scenes:
-        files = ", ".join(str(replay_folder(folder).path / cast_name(one)) for one in wanted)
-        raise UsageError(f"nothing can be played of run {name}: {files}: damaged or empty")
     if not scenes:
         raise UsageError(
-            f"no screens of run {name} were recorded in {replay_folder(folder).path}: runs with "
+            f"no screens of run {name} can be read in {replay_folder(folder).path}: runs with "
             "--no-recording, on a server elsewhere or of earlier versions have none"
         )
     return scenes

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from ..core.clock import SystemClock
-from ..core.files import Folder, NotPlain
+from ..core.files import Folder
 from ..core.secrets import masked, masked_screen
 from ..core.text import one_line, plural, printable
-from ..errors import UsageError, in_words
+from ..errors import UsageError
 from ..runs.record import is_run_id, read_record
 from ..runs.recorder import ExportedState
 from ..runs.report import Report, report_json, report_of_run
@@ -29,7 +29,6 @@ from .imports import current_folder
 from .runs import say_if_elsewhere
 
 MOST_STEPS = 12
-"""Screens of each role in an HTML report."""
 
 
 @click.command()
@@ -98,11 +97,9 @@ def _write(path: Path, page: str) -> None:
     try:
         folder = Folder(path.absolute().parent, named=True)
         folder.replace(path.name, page.encode("utf-8", "replace"))
-    except NotPlain as error:
+    except OSError as error:
         reason = f"{named} was not written: {error.strerror}; name another file"
         raise UsageError(reason) from error
-    except OSError as error:
-        raise UsageError(f"{named} was not written: {in_words(error)}") from error
     click.echo(f"Written to {named}")
 
 

@@ -38,7 +38,7 @@ from ..settings.table import (
 from ..settings.values import expand_path, merge_settings, read_environment
 from ..terminals.programs import is_inside
 from .complete import complete_files, complete_role_agents, complete_setting
-from .imports import importing, terminal_width
+from .imports import terminal_width
 from .narration import Narration, beside_time
 from .trust import settle_consent
 
@@ -193,10 +193,10 @@ def start(
     run: str = "",
 ) -> None:
     """Begin a run, or resume the one with an id; unless it is detached, this ends the program."""
-    with importing():  # heavy, unlike --help
-        from ..runs.request import build_request, read_task_text
-        from ..runs.service import RunToLaunch, launch_run
-        from ..settings.gates import commands_text
+    # Heavy, unlike --help.
+    from ..runs.request import build_request, read_task_text
+    from ..runs.service import RunToLaunch, launch_run
+    from ..settings.gates import commands_text
 
     request = build_request(given, os.environ, config_file, replace_terminals=replace_terminals)
     request = replace(request, run=run)
@@ -206,8 +206,7 @@ def start(
         if not config.resume and config.prompt_file is not None:
             read_task_text(config)
         if not config.resume and config.provider and not config.api_given:
-            with importing():
-                from ..providers import get_provider
+            from ..providers import get_provider
 
             get_provider(config.provider, config_folder(os.environ))
         settle_consent(commands, config.wd, request.project_file, given=trust)
@@ -222,8 +221,7 @@ def start(
         if not as_json:
             click.echo(DETACHED.format(id=begun))
         return
-    with importing():
-        from .conduct import conduct
+    from .conduct import conduct
 
     view = choose_view(config.wd, as_json, state_folder=state_folder(os.environ))
     sys.exit(conduct(request, view, os.environ))
@@ -385,6 +383,6 @@ def choose_view(
     ask = connect = None
     if not is_inside(tmux_socket(state_folder), os.environ):
         ask = partial(pass_on, state_folder)
-        connect = partial(client_for, os.environ, importing=importing)
+        connect = partial(client_for, os.environ)
     notices = read_notices(os.environ)
     return LiveView(narration, ask=ask, recall=recall, connect=connect, notices=notices)

@@ -44,7 +44,7 @@ from .complete import (
     complete_resumable_runs,
     complete_roles,
 )
-from .imports import confirm, current_folder, importing
+from .imports import confirm, current_folder
 from .terminals import (
     EXIT_UNCONFIRMED,
     Listed,
@@ -127,8 +127,7 @@ def resume(
             )
         steer(found, Unpause())
         return
-    with importing():
-        from .run import start
+    from .run import start
 
     options = options_to_resume(found, _folder_of(found), max_rounds)
     given = {**options, "MISSING": missing, "GATES": "\n".join(gates) or None}
@@ -220,7 +219,6 @@ def skip(run: str | None) -> None:
 
 
 def steer(run: RunView, request: Request, *, agreed: bool = False) -> None:
-    """Ask something of a run, and print its answer; `agreed` is that of `ask_run`."""
     check_request(run, request)
     check_no_gate_of(run.pid)
     asked = ask_run(_folder_of(run), request, agreed=agreed)
@@ -364,7 +362,6 @@ def _choose_widely(
     own: Collection[str],
     everywhere: bool,
 ) -> list[Listed]:
-    """Return the terminals of sessions or runs, of a folder and its own runs, or all."""
     unknown = set(sessions) - {name for one in known for name in (one.session, one.run)}
     if unknown:
         raise NotFound("session", unknown.pop(), sorted({one.session for one in known}))

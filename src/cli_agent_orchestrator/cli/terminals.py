@@ -22,14 +22,14 @@ from ..runs.record import run_of_session, short_name
 from ..runs.view import find_agent, list_runs
 from ..settings.layout import state_folder
 from .complete import complete_agents
-from .imports import current_folder, importing, terminal_width
+from .imports import current_folder, terminal_width
 from .runs import LONGEST_FOLDER, SHORTEST_FOLDER, aligned, end_of, folded, room_for_last
 
 
 def connected(
     environ: Mapping[str, str], api: str | None = None
 ) -> AbstractContextManager[ApiClient]:
-    return client_for(environ, api, importing=importing)
+    return client_for(environ, api)
 
 
 NOT_TOLD = "-"

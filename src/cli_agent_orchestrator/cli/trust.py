@@ -100,7 +100,6 @@ def _allow(known: Trust, folder: Path, yes: bool) -> None:
 
 
 def _ask(folder: Path, commands: str, file: str = "") -> None:
-    """Show the commands, and raise unless the user agrees; no answer means no."""
     _show(folder, commands, file)
     try:
         agreed = click.confirm(ASKED, default=False, err=True)

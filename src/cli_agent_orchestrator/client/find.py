@@ -29,7 +29,6 @@ OPTION, ARGUMENT = "--api", "api="
 USERS_OWN = (OPTION, ARGUMENT, "CAO_API", "API")
 """These come from the user; a file may have come with a project."""
 OWN_PATIENCE, PATIENCE = httpx.Timeout(2), httpx.Timeout(5)
-"""For a sign of life of the user's own server, and of another one."""
 
 
 class Named(Struct, frozen=True):
@@ -41,7 +40,6 @@ class Named(Struct, frozen=True):
 class Found(Struct, frozen=True):
     url: str
     how: str
-    """Why it is the one, for people."""
     socket: Path | None = None
     """Of the user's own server; None: it is reached at its address."""
     token: str | None = None

@@ -42,11 +42,6 @@ TOKEN_PATTERN = re.compile(
     r"|\x1b[ -/]*[0-~]"
     rf"|[{CONTROLS}\t{SEPARATORS}{DIRECTIONS}{HALVES}]"
 )
-# as we write it ourselves: ESC[0;1;31mred ESC[0m
-OWN_STYLE = r"[1-57-9]|[349][0-7]|10[0-7]|[34]8;5;[0-9]{1,3}|[34]8;2(?:;[0-9]{1,3}){3}"
-OWN_LINE = re.compile(
-    rf"(?:[^{CONTROLS}\t\n{SEPARATORS}{DIRECTIONS}{HALVES}]++|\x1b\[0(?:;(?:{OWN_STYLE}))*m)*+"
-)
 TO_LINES, TO_LETTERS = "\x0e", "\x0f"
 LINE_LETTERS = str.maketrans("`afgijklmnopqrstuvwxyz{|}~", "◆▒°±␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·")
 """What letters mean while a program draws lines with them."""
@@ -142,13 +137,6 @@ def clean_line(ansi: str) -> str:
     return _cleaned(ansi.partition("\n")[0], PEN)[0]
 
 
-def kept_line(line: str) -> str:
-    """Return a line of a recording so that it can be shown: much sooner if it is as we write it."""
-    is_ours = len(line) <= MOST_LETTERS and OWN_LINE.fullmatch(line) is not None
-    ends = "\x1b" not in line or line.endswith(USUAL.escape)
-    return line if is_ours and ends else clean_line(line)
-
-
 def write_line(pieces: Iterable[Piece]) -> str:
     """Return a line of text; its attributes end with it, and blanks that nobody sees are not it."""
     joined: list[Piece] = []
@@ -194,7 +182,6 @@ def plain_text(line: str) -> str:
 
 @lru_cache(CHANGES_KEPT)
 def after(style: Style, parameters: str) -> Style:
-    """Return how letters look after a sequence; one that is not known changes nothing."""
     words = iter(parameters.split(";"))
     for word in words:
         code, _, more = word.partition(":")
@@ -320,7 +307,7 @@ def parse_cast(data: bytes) -> Cast | None:
         if kind == "o":
             head, *places = PLACE_PATTERN.split(text)
             rows = zip(map(int, places[::2]), places[1::2], strict=True)
-            shown = {row - 1: kept_line(now) for row, now in rows if 1 <= row <= MOST_ROWS}
+            shown = {row - 1: clean_line(now) for row, now in rows if 1 <= row <= MOST_ROWS}
             frames.append(Frame(last, shown, head == CLEARED))
         elif kind == "r" and (size := re.fullmatch(r"(\d{1,4})x(\d{1,4})", text, re.ASCII)):
             wider, higher = int(size[1]), int(size[2])

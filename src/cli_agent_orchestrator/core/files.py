@@ -11,7 +11,6 @@ not to remove what the user has named: it may be a device.
 
 import errno
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -25,9 +24,6 @@ from typing import BinaryIO
 from msgspec import Struct
 
 LARGEST_FILE = 64 * 1024 * 1024
-LARGEST_TEXT = 4 * 1024 * 1024
-"""Bytes of a task or a reply, as JSON. The state of a usual run holds up to 13 of them, or of what
-is taken from them, and is no larger than a file may be: what can be saved can be read again."""
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
@@ -125,7 +121,6 @@ class Folder(Struct, frozen=True):
             _write(folder, name, data, mode & self._file_mode | mode & 0o111, lasting)
 
     def create_link(self, name: str, target: str) -> None:
-        """Make a link, wherever it leads; raise FileExistsError if there is anything."""
         with self._opened(make=True) as folder:
             os.symlink(target, name, dir_fd=folder)
 
@@ -176,7 +171,6 @@ class Folder(Struct, frozen=True):
         return parent.below(new_name)
 
     def remove_all(self) -> None:
-        """Remove the folder with all that is in it; no link is followed."""
         with suppress(FileNotFoundError), Folder(self.root, self.parts[:-1])._opened() as parent:
             shutil.rmtree(self.parts[-1], dir_fd=parent)
 
@@ -285,11 +279,6 @@ def read_named(path: Path, limit: int = LARGEST_FILE) -> bytes:
         raise NotPlain(path, f"it is {_kind(status)}, not a regular file")
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         return _read_all(file, path, limit)
-
-
-def is_too_large(text: str) -> bool:
-    """Would a text take too much room in the state of a run?"""
-    return len(text) > LARGEST_TEXT or len(json.dumps(text)) > LARGEST_TEXT
 
 
 def _inside(path: Path, project: Path) -> Folder | None:

@@ -42,7 +42,6 @@ else:
     from watchdog.observers import Observer
 
 REPORTS_CLOSE = sys.platform == "linux"
-"""Does this system report that a file was closed?"""
 
 logger = logging.getLogger(__name__)
 

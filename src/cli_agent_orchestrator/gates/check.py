@@ -146,7 +146,6 @@ def resume_with_another(gate: Gate, run: str) -> str:
 
 
 def refusal_on_base(gate: Gate, result: CheckResult, run: str = "") -> str:
-    """Return why a run cannot begin, by the result of a gate on the base; empty if it can."""
     if not result.obstacle:
         return ""
     return (

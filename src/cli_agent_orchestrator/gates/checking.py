@@ -65,9 +65,7 @@ class GatePlace(Private, frozen=True):
     """The time limit of those that name none."""
     environ: Mapping[str, str] = field(default_factory=dict)
     run_folder: Folder | None = None
-    """Where the output is kept; None if there is no such folder."""
     on_line: Callable[[str], None] = field(default=ignore)
-    """Gets the last line of the output when that has changed."""
     most_logged: int = 100 * 1024 * 1024
     """Bytes of all logs of a run; the oldest are removed."""
 

@@ -55,7 +55,6 @@ class TestCounts(Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """What is counted: tests, or packages if nothing else is known."""
         return "package" if self.run and self.run == self.untold else "test"
 
     def naming(self, failures: Failures) -> "TestCounts":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..core.files import LARGEST_TEXT, Folder, is_too_large
+from ..core.files import Folder
 from ..errors import BadFolder, HandoffError, UnknownName
 from ..settings.layout import (
     IGNORE_FILE,
@@ -44,13 +44,6 @@ def decode_response(data: bytes) -> Response:
         warnings.append(f"{text.count(chr(0))} NUL bytes removed")
         text = text.replace("\0", "")
     return Response(text.replace("\r\n", "\n"), tuple(warnings))
-
-
-def check_size(text: str, what: str) -> None:
-    if is_too_large(text):
-        raise HandoffError(
-            f"{what} takes more than {LARGEST_TEXT >> 20} MB in a saved run; shorten it and resume"
-        )
 
 
 def ensure_response_dir(working_directory: Path) -> Path:
@@ -110,11 +103,7 @@ class ResponseFiles:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read(self, role: str) -> Response | None:
-        path = self.response_path_for(role)
-        response = _read(self._responses, path.name)
-        if response is not None:
-            check_size(response.text, str(path))
-        return response
+        return _read(self._responses, self.response_path_for(role).name)
 
     def archive(self, role: str, sequence: int) -> Path:
         return self._keep(role, f"{sequence:03d}-{role}", shown=True)

@@ -14,7 +14,7 @@ from ..core.models import Delivery, Feature, TerminalStatus
 from ..core.watch import REPORTS_CLOSE, WatchFile, watch_file
 from ..events import EventKind
 from ..settings.config import HandoffRules
-from .files import ResponseFiles, check_size
+from .files import ResponseFiles
 from .wait import (
     AGAIN,
     AT_WORK,
@@ -399,7 +399,6 @@ class Handoff:
         text = watch.ask(lambda: self._agents.get_last_output(watch.agent.terminal_id))
         # A server can send half a character, which is no text.
         text = text.encode(errors="replace").decode()
-        check_size(text, f"the last output of {watch.agent}")
         if insist and not text.strip():
             raise errors.HandoffError(f"{watch.agent} has no last answer that could be taken")
         watch.warn("there is no response file; using the agent's last output instead")

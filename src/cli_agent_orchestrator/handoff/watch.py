@@ -164,7 +164,6 @@ class StatusStream:
 
 DELAY_SECONDS = 2.0
 DELAY_FACTOR = 3.0
-"""It is reported again when it has taken so many times as long."""
 STOPS = "the run stops"
 SOURCES_WITH_WORDS = ("hook", "session record")
 """Who names what happened before what is asked."""

@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -12,7 +12,6 @@ import httpx
 from ..client.client import ApiClient, socket_transport
 from ..client.find import Found, Named, find_server, name_server
 from ..core.clock import Clock, SystemClock
-from ..core.programs import ask
 from ..core.sockets import FOLDER, LASTING
 from ..errors import FolderTaken, OrchestratorError, ServerConflict
 from ..settings.config import RunConfig
@@ -27,15 +26,11 @@ LOOK_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
-Importing = Callable[[], AbstractContextManager[None]]
-"""What surrounds the import of heavy modules that are seldom needed."""
-
 
 class OwnServer(httpx.BaseTransport):
     """Reaches the user's own server; if it is away for a while, a successor."""
 
     def __init__(self, path: Path, succeed: Callable[[], Path], clock: Clock) -> None:
-        """`succeed` finds or starts a server and returns its socket."""
         self._transport = socket_transport(path)
         self._succeed = succeed
         self._clock = clock
@@ -72,9 +67,7 @@ class OwnServer(httpx.BaseTransport):
 
 
 @contextmanager
-def client_for(
-    environ: Mapping[str, str], api: str | None, *, importing: Importing = nullcontext
-) -> Iterator[ApiClient]:
+def client_for(environ: Mapping[str, str], api: str | None) -> Iterator[ApiClient]:
     """Yield a client of the server that a command is to use; `api` is the one named by option.
 
     A server of our own ends with the command; terminals outlive it in tmux.
@@ -83,7 +76,7 @@ def client_for(
     with ExitStack() as stack:
         found = find_or_start(
             lambda lasting: find_server(environ, named),
-            lambda: stack.enter_context(run_own_server(environ, importing, lasting=False)),
+            lambda: stack.enter_context(run_own_server(environ, lasting=False)),
             state_folder(environ),
         )
         client = ApiClient(found.url, token=found.token, transport=found.transport)
@@ -108,10 +101,8 @@ def find_or_start(
         return found
     try:
         return start()
-    except ServerConflict as conflict:
-        taken = conflict
-    if isinstance(taken, FolderTaken) and taken.pid is not None and is_stopped(taken.pid):
-        raise _silent(taken, is_stopped=True)
+    except ServerConflict:
+        pass  # it may still be about to listen
     # Heavy, and seldom needed.
     from ..core.watch import Waker, watch_file
 
@@ -124,36 +115,22 @@ def find_or_start(
                 if (left := deadline - time.monotonic()) <= 0:
                     if (passing := find(False)) is not None:
                         return passing
-                    if isinstance(conflict, FolderTaken):
-                        raise _silent(conflict, is_stopped=False) from None
-                    raise
+                    if not isinstance(conflict, FolderTaken):
+                        raise
+                    pid = conflict.pid or "PID"
+                    raise ServerConflict(
+                        f"the server (process {pid}) that has the state folder {conflict.folder} "
+                        f"does not answer; if it was stopped, `kill -CONT {pid}` lets it go on, "
+                        f"and `kill -9 {pid}` ends it (the agents go on without it)"
+                    ) from None
             waker.wait(min(left, LOOK_SECONDS))
     return found
 
 
-def _silent(taken: FolderTaken, *, is_stopped: bool) -> ServerConflict:
-    process, pid = ("", "PID") if taken.pid is None else (f" (process {taken.pid})", taken.pid)
-    how = "is stopped" if is_stopped else "gives no answer that can be used"
-    go_on = f"let it go on with `kill -CONT {pid}`, or " if is_stopped else ""
-    return ServerConflict(
-        f"the server{process} that has the state folder {taken.folder} {how}; "
-        f"{go_on}end it with `kill -9 {pid}` (the agents go on without it)"
-    )
-
-
-def is_stopped(pid: int) -> bool:
-    with suppress(OSError):
-        # Ts
-        return ask(["ps", "-o", "stat=", "-p", str(pid)], None, 5).text[:1] == "T"
-    return False
-
-
 @contextmanager
-def run_own_server(
-    environ: Mapping[str, str], importing: Importing = nullcontext, *, lasting: bool = True
-) -> Iterator[Found]:
-    with importing():  # heavy, and not needed where a server runs
-        from .server import own_server
+def run_own_server(environ: Mapping[str, str], *, lasting: bool = True) -> Iterator[Found]:
+    # Heavy, and not needed where a server runs.
+    from .server import own_server
 
     with own_server(environ, lasting=lasting) as (url, path):
         yield Found(url, "its own, as long as it runs", path)
@@ -161,11 +138,7 @@ def run_own_server(
 
 @contextmanager
 def server_for(
-    config: RunConfig,
-    environ: Mapping[str, str],
-    on_warning: Callable[[str], None],
-    *,
-    importing: Importing = nullcontext,
+    config: RunConfig, environ: Mapping[str, str], on_warning: Callable[[str], None]
 ) -> Iterator[tuple[ApiClient, Found]]:
     """Yield a client of the server that a run is to use; raise if the one named is not there."""
     named = Named(config.api, config.api_named_by) if config.api_given else None
@@ -174,7 +147,7 @@ def server_for(
         def find() -> Found:
             return find_or_start(
                 lambda lasting: find_server(environ, named, lasting=lasting),
-                lambda: stack.enter_context(run_own_server(environ, importing)),
+                lambda: stack.enter_context(run_own_server(environ)),
                 state_folder(environ),
             )
 

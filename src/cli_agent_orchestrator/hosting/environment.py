@@ -1,7 +1,7 @@
 """What the programs on this machine give to a run: servers, agents, flows, the state folder."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from ..settings.config import tmux_socket
 from ..settings.layout import config_folder, run_folder, state_folder
 from ..terminals.launch import profile_folders, profile_names
 from ..terminals.tmux import read_version
-from .connect import Importing, server_for
+from .connect import server_for
 from .user import (
     LOGIN_QUESTIONS,
     Program,
@@ -129,7 +129,6 @@ def conduct(
     on_warning: Callable[[str], None],
     *,
     flow: Flow | None = None,
-    importing: Importing = nullcontext,
     state_stays: bool = True,
 ) -> int:
     """Take a run to its end and return its exit code; a `flow` replaces the one it names."""
@@ -142,7 +141,7 @@ def conduct(
         given = Environment(
             tell,
             interrupts,
-            lambda config, warn: server_for(config, environ, warn, importing=importing),
+            lambda config, warn: server_for(config, environ, warn),
             state_folder(environ),
             environ,
             find_flow,

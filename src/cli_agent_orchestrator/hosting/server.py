@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
-
-from msgspec.structs import replace
 
 from ..core.clock import SystemClock
 from ..core.files import Folder
@@ -25,7 +22,7 @@ from ..page.stream import News, PageContext
 from ..runs.screens import recording_folder
 from ..runs.service import RunService, launch_run
 from ..server.app import bind, create_app, in_background, serve
-from ..settings.config import DEFAULT_PORT, ServerConfig
+from ..settings.config import ServerConfig
 from ..settings.table import BY_NAME
 from ..terminals.service import TerminalService
 from .user import make_token, read_server_config, startable_agents
@@ -101,18 +98,8 @@ def own_server(environ: Mapping[str, str], *, lasting: bool = True) -> Iterator[
     Raises ServerConflict if another one has the state folder.
     """
     config = read_server_config(environ)
-    # An open page finds the server that replaces a killed one.
-    left = port_left_in(config.state_dir) if config.port in (0, DEFAULT_PORT) else 0
-    config = replace(config, port=left or config.port)
     with in_background(partial(serve_terminals, config, lasting=lasting, any_port=True)) as port:
         url = server_url(config.host, port) if lasting else NOWHERE
         path = find_socket(config.state_dir, LASTING if lasting else PASSING)
         assert path is not None, "it listens"
         yield url, path
-
-
-def port_left_in(state_dir: Path) -> int:
-    try:
-        return urlsplit(Folder(state_dir).read(ADDRESS_FILE).decode()).port or 0
-    except (OSError, ValueError):
-        return 0

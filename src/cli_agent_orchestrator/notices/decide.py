@@ -225,11 +225,10 @@ def read_notice_settings(table: Any) -> NoticeSettings:
     for key, value in table.items():
         if key not in EXPECTED:
             expected = f"one of {', '.join(EXPECTED)}{suggestion(key, EXPECTED)}"
-            raise ConfigError(f"a key of [{TABLE}]", _shown(key), expected)
+            raise ConfigError(f"a key of [{TABLE}]", key, expected)
         values[key] = _read(key, value)
         if values[key] is None:
-            is_open = key in ("events", "terminal", "desktop")
-            shown = _shown(value) if is_open else HIDDEN
+            shown = value if key in ("events", "terminal", "desktop") else HIDDEN
             raise ConfigError(f"{TABLE}.{key}", shown, EXPECTED[key])
     settings = NoticeSettings(**values)
     if settings.ntfy_token and not settings.ntfy:
@@ -246,7 +245,7 @@ def _read(key: str, value: Any) -> Any:
                 if word not in list(NoticeKind):
                     meant = suggestion(word, NoticeKind) if isinstance(word, str) else ""
                     where = f"an event of {TABLE}.events"
-                    raise ConfigError(where, _shown(word), f"one of {KINDS}{meant}")
+                    raise ConfigError(where, word, f"one of {KINDS}{meant}")
             return frozenset(map(NoticeKind, value))
         case "terminal", str() if value in get_args(TerminalWay):
             return value
@@ -267,13 +266,6 @@ def _read(key: str, value: Any) -> Any:
                 raise ConfigError(f"{TABLE}.{key}", HIDDEN, expected)
             return tuple(value)
     return None
-
-
-def _shown(value: object) -> object:
-    """Return a value for an error: only a word near to one of ours, as it may be a secret."""
-    known = [*NoticeKind, *get_args(TerminalWay), *EXPECTED, "yes", "no", "on", "true", "false"]
-    is_known = isinstance(value, str) and (value in known or suggestion(value, known))
-    return value if isinstance(value, int | float) or is_known else HIDDEN
 
 
 def is_address(text: str) -> bool:

@@ -206,7 +206,6 @@ def as_json(notice: RunNotice) -> dict[str, Any]:
 
 RETRY_SECONDS = 30.0
 LAST_SECONDS = 5.0
-"""For the notices under way when the run has ended."""
 
 
 class Outbox:
@@ -246,7 +245,6 @@ class Outbox:
                 self._fail(_of_ours(fault))
 
     def _deliver(self, notice: RunNotice) -> None:
-        """Send one; try again with growing pauses if that may help."""
         self._problem = ""
         retry = Retry(time.monotonic(), limit=self._retry_seconds)
         while not self._aborted.is_set():

@@ -190,7 +190,6 @@ class QuestionOnPage:
         return asked
 
     async def watch(self, listening: Listening) -> None:
-        """Wake the page whenever the question is not the one that it shows."""
         while True:
             await asyncio.sleep(ASKED_SECONDS)
             terminal_id, asked = self._shown

@@ -57,9 +57,7 @@ class RunOnPage(Struct, frozen=True):
     """The stages of its flow with its gates and the proof; empty if that is not known."""
     findings: Mapping[str, Findings] = field(default_factory=dict)
     terminals: Mapping[str, Terminal] = field(default_factory=dict)
-    """The agents on this server, by role."""
     asked: Question | None = None
-    """What the agent that asks wants to know, if it is on this server."""
     tokens: Markup | None = None
 
 

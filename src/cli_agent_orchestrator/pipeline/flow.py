@@ -124,15 +124,6 @@ class Flow(Struct, frozen=True):
         return self.stages[0]
 
     @property
-    def has_gate(self) -> bool:
-        return any(stage.kind is StageKind.GATE for stage in self.stages)
-
-    @property
-    def least_evidence(self) -> int | None:
-        """The smallest number of evidence groups a reviewer has; None if no reviewer has any."""
-        return min((len(role.evidence) for role in self.roles if role.evidence), default=None)
-
-    @property
     def last_work(self) -> Stage | None:
         works = [stage for stage in self.stages if stage.kind is StageKind.WORK]
         return works[-1] if works else None

@@ -275,7 +275,7 @@ def record_reply(
     # Only a reviewer that numbers its findings is followed by them.
     if is_review and (form := read_findings(reply.text)):
         known = state.progress.findings
-        ledger = follow(known.get(turn.role, Findings()), form, turn.round, turn.cycle)
+        ledger = follow(known.get(turn.role, Findings()), form)
         state = state.progressed(findings={**known, turn.role: ledger})
     outcome = judge_reply(state, turn, reply.text, rules)
     if outcome.meaning is Meaning.PASSED:

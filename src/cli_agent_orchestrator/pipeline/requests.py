@@ -12,13 +12,11 @@ from ..core import codec
 from ..core.text import HALVES
 from ..errors import UsageError
 
-LARGEST_LINE = 64 * 1024
 LARGEST_HINT = 8 * 1024
 """Characters of a hint: it becomes a part of a prompt."""
 LARGEST_WORD = 200
 LARGEST_TIME = 1e12
 
-HALF_PATTERN = f"[{HALVES}]"
 # neither blank nor broken
 TEXT_PATTERN = rf"\A(?=(?s:.)*\S)[^{HALVES}]*\Z"
 
@@ -78,8 +76,8 @@ class SentRequest(Struct, frozen=True):
 
 
 EXPECTED = {
-    "hint": f"a text that is not empty and has at most {LARGEST_HINT} characters, and if wanted a "
-    "role",
+    "hint": f"a text in UTF-8 that is not empty and has at most {LARGEST_HINT} characters, and if "
+    "wanted a role",
     "skip": "the role, the round and the cycle of a review, or none of them",
     "set": f"a name and a value of at most {LARGEST_WORD} characters",
     "answered": f"a role and a text of at most {LARGEST_WORD} characters",
@@ -90,30 +88,21 @@ def to_line(ask: SentRequest) -> str:
     return json.dumps({"id": ask.id, "at": ask.at, **codec.plain(ask.request)})
 
 
-def read_lines(data: bytes, start: int) -> list[tuple[SentRequest | None, int]]:
+def read_lines(data: bytes, start: int) -> list[tuple[SentRequest, int]]:
     """Return each request in whole lines of a control file, and where it ends, in bytes.
 
-    `start` is where they begin in it. Empty lines are skipped; others in a row that are no requests
-    count as one None. What comes after the last end of a line is left for later, unless it is
-    longer than any request.
+    `start` is where they begin in it. What is no request is passed over.
     """
-    found: list[tuple[SentRequest | None, int]] = []
-    whole = data.rfind(b"\n") + 1
-    if len(data) - whole > LARGEST_LINE:
-        whole = len(data)
-    for line in re.findall(rb"[^\n]*\n|[^\n]+", data[:whole]):
+    found: list[tuple[SentRequest, int]] = []
+    for line in re.findall(rb"[^\n]*\n", data):
         start += len(line)
-        if line == b"\n":
-            continue
-        ask = read_line(line)
-        if ask is None and found and found[-1][0] is None:
-            found.pop()
-        found.append((ask, start))
+        if (ask := read_line(line)) is not None:
+            found.append((ask, start))
     return found
 
 
 def read_line(line: str | bytes) -> SentRequest | None:
-    data = codec.object_of(line) if len(line) <= LARGEST_LINE else {}
+    data = codec.object_of(line)
     try:
         return codec.convert(SentRequest, {**data, "request": data})
     except ValueError:
@@ -124,9 +113,6 @@ def demand_request(data: Mapping[str, Any]) -> Request:
     try:
         request: Request = msgspec.convert(data, Request)
     except ValueError:
-        for name, value in data.items():
-            if isinstance(value, str) and re.search(HALF_PATTERN, value):
-                raise UsageError(f"the {name} is not UTF-8") from None
         known = f"one of {', '.join(kind.__struct_config__.tag for kind in get_args(Request))}"
         raise UsageError(f"expected {EXPECTED.get(str(data.get('do')), known)}") from None
     return request

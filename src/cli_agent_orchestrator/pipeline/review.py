@@ -77,10 +77,6 @@ class Verdict(Struct, frozen=True):
         return form.good if self.positive else form.bad
 
 
-def is_review_approved(text: str, role: Role, cycle: int, rules: ReviewRules) -> bool:
-    return judge_review(text, role, cycle, rules).approved
-
-
 def judge_review(text: str, role: Role, cycle: int, rules: ReviewRules) -> Verdict:
     lines = split_lines(text)
     verdict = _read_verdict(lines, REVIEW_FORM)
@@ -280,8 +276,6 @@ class ReviewForm(Struct, frozen=True):
 
 class Tracked(Struct, frozen=True):
     finding: Finding
-    raised: int
-    round: int
     answers: tuple[FindingAnswer, ...] = ()
 
     @property
@@ -325,13 +319,13 @@ def read_findings(reply: str) -> ReviewForm | None:
     return ReviewForm(tuple(dict.fromkeys(findings)), answers)
 
 
-def follow(ledger: Findings, form: ReviewForm, round: int, cycle: int) -> Findings:
+def follow(ledger: Findings, form: ReviewForm) -> Findings:
     tracked = [_answered(entry, form.answers.get(entry.finding.id)) for entry in ledger.tracked]
     for finding in form.findings:
         index = _find(tracked, finding)
         if index is None:
             number = _free_id(finding.id, tracked, form)
-            tracked.append(Tracked(replace(finding, id=number), cycle, round))
+            tracked.append(Tracked(replace(finding, id=number)))
             continue
         entry = tracked[index]
         where = finding.where or entry.finding.where

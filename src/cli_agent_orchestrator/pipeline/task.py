@@ -80,11 +80,6 @@ def parse_task(text: str) -> Task:
     return Task(explore, scenario, text)
 
 
-def settings_lines(text: str) -> list[tuple[int, str]]:
-    lines, settings = _split(text)
-    return [(number + 1, lines[number]) for number in settings]
-
-
 def _split(text: str) -> tuple[list[str], range]:
     """Return the lines of a task, and which of them are its settings."""
     lines = clean_text(text).split("\n")
@@ -166,9 +161,10 @@ COMMENT_PATTERN = r"(?:^|\s)#.*"
 
 
 def read_front_matter(text: str, where: str) -> dict[str, str]:
-    """Return the settings that a task makes, by variable name; `where` is how the user knows it."""
     found: dict[str, str] = {}
-    for number, line in settings_lines(text):
+    lines, settings = _split(text)
+    for number in settings:
+        line = lines[number]
         if not line.strip() or line.strip().startswith("#"):
             continue
         try:
@@ -182,7 +178,7 @@ def read_front_matter(text: str, where: str) -> dict[str, str]:
             if setting.name in found:
                 raise _fault(f"{setting.key} is set twice", "it once")
         except PromptError as error:
-            raise PromptError(f"{where}, line {number}: {error}") from None
+            raise PromptError(f"{where}, line {number + 1}: {error}") from None
         found[setting.name] = value
     return found
 

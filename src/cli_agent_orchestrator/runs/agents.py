@@ -72,7 +72,6 @@ STOP_LOOKS = 10
 # Any: JSON from a server that may not be ours.
 Terminal = dict[str, Any]
 OnStarted = Callable[[str, str], None]
-"""Takes the role and the id of the terminal of an agent that was started."""
 WhenStopped = Callable[[Callable[[], None]], None]
 """Takes a function that stops the start; a signal handler may call that."""
 

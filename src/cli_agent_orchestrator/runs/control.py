@@ -1,8 +1,7 @@
 """The control file of a run: the requests of people to it, a line of JSON each.
 
 A request is a line that is added; no line is changed or removed. How much of the file was
-processed, in bytes, is saved with the run, so that no request counts twice. No server is needed. A
-line that holds no request is skipped, with a warning.
+processed, in bytes, is saved with the run, so that no request counts twice. No server is needed.
 """
 
 import os
@@ -54,15 +53,14 @@ class Listener:
         self,
         folder: Folder,
         position: int,
-        hear: Callable[[SentRequest | None, int], None],
+        hear: Callable[[SentRequest, int], None],
         warn: Callable[[str], None],
     ) -> None:
-        """`position` is how much of the file was processed before."""
         self._folder = folder
         self._position = position
         self._hear = hear
         self._warn = warn
-        self._said: set[str] = set()
+        self._has_warned = False
         self._waker = Waker()
         self._stopped = False
         self._thread = threading.Thread(target=self._listen, name="control", daemon=True)
@@ -87,27 +85,20 @@ class Listener:
     def _look(self) -> None:
         try:
             with self._folder.open_to_read(CONTROL_FILE) as file:
-                if os.fstat(file.fileno()).st_size < self._position:
-                    self._position = 0  # somebody has put another file in its place
                 file.seek(self._position)
                 data = file.read(LARGEST_FILE)
         except FileNotFoundError:
             return  # there was no request yet
         except OSError as error:
-            self._warn_once(f"nothing can be asked of the run: {CONTROL_FILE}: {error.strerror}")
+            if not self._has_warned:
+                self._has_warned = True
+                # A closed output is for the run to find out.
+                with suppress(OSError):
+                    self._warn(f"nothing can be asked of the run: {CONTROL_FILE}: {error.strerror}")
             return
         for request, end in read_lines(data, self._position):
             self._position = end
             self._hear(request, end)
-            if request is None:
-                self._warn_once(f"{CONTROL_FILE} of the run has lines that ask for nothing known")
-
-    def _warn_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            # A closed output is for the run to find out; requests still count.
-            with suppress(OSError):
-                self._warn(text)
 
 
 ANSWER_SECONDS = 4.0

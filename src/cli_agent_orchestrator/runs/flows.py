@@ -20,8 +20,6 @@ from ..pipeline.flow_file import NAME_PATTERN, PACKAGED, packaged_flow, read_flo
 SUFFIX = ".toml"
 PROMPT_SUFFIX = ".md"
 PROJECT_FOLDER = (".cao", "flows")
-NO_NAME = "-"
-"""In the place of names that cannot be read."""
 LARGEST_FLOW = 1024 * 1024
 
 
@@ -55,12 +53,7 @@ class Flows(Struct, frozen=True):
             yield FoundFlow(name, "in the package", packaged_flow(name))
         seen = set(PACKAGED)
         for folder in self._folders():
-            try:
-                files = sorted(_names(folder))
-            except UsageError as error:
-                yield FoundFlow(NO_NAME, str(folder.path), None, str(error))
-                continue
-            for file in files:
+            for file in sorted(_names(folder)):
                 name = file.removesuffix(SUFFIX)
                 if file == name:
                     continue

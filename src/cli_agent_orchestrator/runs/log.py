@@ -37,7 +37,6 @@ class LogFile(logging.StreamHandler[TextIOWrapper]):
 
 @contextmanager
 def logging_to(folder: Folder, source: logging.Logger | None = None) -> Iterator[None]:
-    """Write the warnings of one logger, or of all, to a file: the terminal shows the progress."""
     source = source or logging.getLogger()
     try:
         binary = folder.append(LOG_FILE)

@@ -53,7 +53,6 @@ class Plan(Struct, frozen=True):
     state_file: StateFile
     files: ResponseFiles
     keep_screen: Callable[[str, int, str], None]
-    """Keeps what the agent of a terminal shows after a turn of a role."""
     gate_place: GatePlace
     work: WorkFolder
     since: float
@@ -94,7 +93,7 @@ class Runner:
         self._handoff = Handoff(agents, plan.files, plan.handoff, self._note_handoff, world)
         self._gates = GateRunner(self._process_requests)
         # SimpleQueue, because a signal handler may put something while something is taken.
-        self._requests: SimpleQueue[tuple[SentRequest | None, int] | Stop] = SimpleQueue()
+        self._requests: SimpleQueue[tuple[SentRequest, int] | Stop] = SimpleQueue()
         self._stopwatch = Stopwatch(0.0, world.clock.now())
         self._has_looked = False
         self._told = plan.told
@@ -114,7 +113,7 @@ class Runner:
         self._gates.stop()
         self._requests.put(Stop())
 
-    def hear(self, request: SentRequest | None, end: int) -> None:
+    def hear(self, request: SentRequest, end: int) -> None:
         """Take a request, and where it ends in the control file; any thread may call it."""
         self._requests.put((request, end))
         self._handoff.wake()
@@ -492,16 +491,12 @@ class Runner:
         if self.state.progress.in_flight is None:
             raise _Skipped
 
-    def _process(
-        self, read: tuple[SentRequest | None, int] | Stop, *, holding: bool = False
-    ) -> None:
+    def _process(self, read: tuple[SentRequest, int] | Stop, *, holding: bool = False) -> None:
         if isinstance(read, Stop):
             raise Stopped("the run was stopped")
         request, end = read
-        before = after = self.state
-        event: events.Answer | None = None
-        if request is not None:
-            after, event = grant(before, request, self._now, self._plan.since, holding=holding)
+        before = self.state
+        after, event = grant(before, request, self._now, self._plan.since, holding=holding)
         after = after.progressed(heard=end)
         if isinstance(event, events.ReviewSkipped):
             review = machine.due_review(before)
@@ -527,8 +522,7 @@ class Runner:
                 gate_place=replace(plan.gate_place, seconds=seconds),
             )
         self._save(after)
-        if event is not None:
-            self._tell(event)
+        self._tell(event)
         if isinstance(event, events.StopAsked):
             raise StoppedByPerson
 

@@ -12,7 +12,7 @@ from ..client.client import is_loopback
 from ..core.clock import SystemClock
 from ..errors import ApiUnreachable, GitError, PromptError, RunError, UnknownName, UsageError
 from ..gates.checking import find_sandbox, unreadable
-from ..pipeline.flow import Flow
+from ..pipeline.flow import Flow, StageKind
 from ..pipeline.resuming import choose_settings, find_fault, find_objections
 from ..pipeline.state import RunState
 from ..pipeline.task import Task, parse_task
@@ -64,7 +64,8 @@ def check_flow(flow: Flow, config: RunConfig) -> None:
         # A variable for a role of the usual flow may well be set for all runs.
         if role not in known and f"{role.upper()}{PROVIDER_SUFFIX}" not in BY_NAME:
             raise UnknownName(f"role of the flow {flow.name}", role, known)
-    if flow.has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
+    has_gate = any(stage.kind is StageKind.GATE for stage in flow.stages)
+    if has_gate and not any(When.AFTER_TESTER in gate.when for gate in config.gates):
         raise UsageError(
             f"in the flow {flow.name} a command of yours decides, and none is given: name a gate, "
             "such as tests='make test'"
@@ -240,7 +241,8 @@ def _check_settings(
             f"{MISSING}, and without them there is no way to go by {needy}: install git, or "
             "change that"
         )
-    for warning in config.warnings(flow.least_evidence):
+    groups = [len(role.evidence) for role in flow.roles if role.evidence]
+    for warning in config.warnings(min(groups, default=None)):
         warn(warning)
     # The project's own file may be anybody's: its commands need the user's consent.
     commands = request.project_commands

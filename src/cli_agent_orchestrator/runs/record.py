@@ -134,18 +134,14 @@ class RunRecord(Private, frozen=True):
     api: str = ""
     session_name: str = ""
     terminals: Mapping[str, str] = field(default_factory=dict)
-    """Ids by role, as long as the agents are there."""
     machine: str = ""
     pid: int = 0
     reason: str = ""
     to_resume: str = ""
-    """The command that resumes it, if it is not the usual one."""
     exit_code: int | None = None
     proof: str = ""
-    """Of a PASS `proven: …` or `not proven: …`; empty if that was not looked into."""
     proven: bool = False
     project: str = ""
-    """The user's own folder, if the agents work in a work tree."""
     tree: SavedTree | None = None
     version: int = VERSION
 
@@ -247,10 +243,6 @@ def decode_record(data: bytes, kind: Any = RunRecord) -> Any:
     return record if 1 <= record.version <= VERSION and record.wd else None
 
 
-LARGEST_PIECE = 8 * 1024 * 1024
-"""What is read at a time; a longer line is none of ours."""
-
-
 class EventReader:
     """Reads the events of a log as they come; the file may not be there yet."""
 
@@ -265,16 +257,15 @@ class EventReader:
         except FileNotFoundError:
             return
         with file:
-            while piece := os.pread(file.fileno(), LARGEST_PIECE, self._position):
-                end = piece.rfind(b"\n") + 1
-                if not end and len(piece) < LARGEST_PIECE:
-                    return
-                self._position += end or len(piece)
-                for line in piece[:end].split(b"\n"):
-                    event = events.from_line(line)
-                    if event is not None and event.seq > self._after:
-                        self._after = event.seq
-                        yield event
+            file.seek(self._position)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._position += len(whole)
+        for line in whole.split(b"\n"):
+            event = events.from_line(line)
+            if event is not None and event.seq > self._after:
+                self._after = event.seq
+                yield event
 
 
 def read_events(folder: Folder, after: int = 0) -> list[events.RunEvent]:

@@ -56,7 +56,6 @@ BOM = b"\xef\xbb\xbf"
 FIRST_SIGNAL_CODE, LAST_SIGNAL_CODE = 129, 192
 """128 and the number of the signal that ended a program."""
 VERDICTS = {"passed": RunStatus.PASS, "rounds_used_up": RunStatus.FAIL}
-"""Outcomes of a turn or a gate after which a run has nothing left to do."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,6 @@ class Recorder:
         clock: Clock | None = None,
         pop_warnings: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`pop_warnings` returns the warnings of others, each once."""
         self._state_folder = state_folder
         self._show = show
         self._clock = clock or SystemClock()

@@ -189,7 +189,7 @@ def _follow(
         if form is None:
             continue
         known = set(ledger.tracked)
-        ledger = follow(ledger, form, turn.round, turn.cycle)
+        ledger = follow(ledger, form)
         # It may name one again without changing anything.
         same = {(one.where, one.text.casefold()) for one in form.findings}
         named[turn.sequence] = [
@@ -218,7 +218,6 @@ EXCERPT_LINES = 30
 DIFF_LINES = 400
 REVIEWED = ("approved", "sent_back", "cycles_used_up")
 TESTED = ("passed", "cleared", "failed", "rounds_used_up")
-"""Outcomes of reviews, and of tests and gates."""
 
 
 class Report(Struct, frozen=True):
@@ -232,13 +231,9 @@ class Report(Struct, frozen=True):
     """The gate whose words the evidence is; empty if the tester's."""
     notes: Mapping[str, str] = field(default_factory=dict)
     open_notes: Mapping[str, str] = field(default_factory=dict)
-    """What was still open when the review cycles were used up, by its place."""
     setbacks: Mapping[str, str] = field(default_factory=dict)
-    """By turn: the first point of a review or test which led to more work."""
     suspicions: tuple[str, ...] = ()
-    """What the run did to tests and their settings: path, trick, detail."""
     before: tuple[str, ...] = ()
-    """What had been done to tests before the run, and was not committed."""
     proof_patch: str = ""
     patch: str = ""
     """What the run changed, line by line, cut to a page unless the report is full."""

@@ -13,7 +13,7 @@ from msgspec import field
 from ..client.client import ApiClient, is_loopback
 from ..client.find import ARGUMENT, OPTION, Found, Named, name_server
 from ..core.codec import Private
-from ..core.files import LARGEST_TEXT, Folder, folder_of, is_too_large, read_file
+from ..core.files import Folder, folder_of, read_file
 from ..core.text import HALVES
 from ..errors import ConfigError, PromptError, suggestion
 from ..events import OnRunEvent
@@ -199,8 +199,6 @@ def read_task_text(config: RunConfig) -> str:
         raise PromptError(_no_task(config.wd))
     if re.search(f"[{HALVES}]", text):
         raise PromptError("PROMPT is not text in UTF-8")
-    if is_too_large(text):
-        raise PromptError(f"the task takes more than {LARGEST_TEXT >> 20} MB; shorten it")
     return text
 
 

@@ -113,7 +113,6 @@ class WayBack(Struct, frozen=True):
     restored: tuple[str, ...]
     removed: tuple[str, ...]
     yours: tuple[str, ...]
-    """Files that differ and stay, since a person changed them."""
     left_alone: tuple[LeftOut, ...]
     """What no snapshot has as it belongs there."""
     head_moved: str = ""

@@ -31,10 +31,8 @@ CLOCK_SECONDS = 2.0
 LARGEST_NOTE = 64 * 1024
 LARGEST_RECORDS = 256 * 1024 * 1024
 """Bytes of all records that are read for one turn."""
-LONGEST_LINE = 16 * 1024 * 1024
 MOST_FILES = 500
 """Whose first lines are read."""
-PIECE = 64 * 1024
 LinesOf = Callable[[Folder, str], Iterator[bytes]]
 
 
@@ -89,18 +87,14 @@ def _lines_up_to(largest: int) -> LinesOf:
 
     def lines(folder: Folder, name: str) -> Iterator[bytes]:
         nonlocal left
-        is_whole = True
         # It is a raw file, though its type does not say so.
-        raw = folder.open_to_read(name)
-        with BufferedReader(raw, PIECE) as file:  # type: ignore[type-var]
-            while piece := file.readline(LONGEST_LINE):
-                left -= len(piece)
+        with BufferedReader(folder.open_to_read(name)) as file:  # type: ignore[type-var]
+            while line := file.readline(left + 1):
+                left -= len(line)
                 if left < 0:
                     raise OSError(errno.EFBIG, "the records of the agent are too large")
-                is_end = piece.endswith(b"\n")
-                if is_end and is_whole:
-                    yield piece[:-1]
-                is_whole = is_end
+                if line.endswith(b"\n"):
+                    yield line[:-1]
 
     return lines
 

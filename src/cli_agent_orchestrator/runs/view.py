@@ -42,7 +42,6 @@ from ..settings.layout import (
     STATE_NAME,
     STATE_VERSION,
     check_state_folder,
-    kept_name,
     run_folder,
     runs_folder,
 )
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from ..pipeline.state import PersonalAct
 
 COMMAND = "command"
-"""What a gate has in place of an agent."""
 RUNNING = "RUNNING"
 UNREADABLE = "(its run.json cannot be read)"
 ABOUT_REPOSITORY = "repository"
@@ -67,11 +65,6 @@ class Turn(TurnFacts, frozen=True):
     @property
     def is_gate(self) -> bool:
         return self.provider == COMMAND
-
-    @property
-    def reply_name(self) -> str:
-        """The file of the reply; empty if a person did not want to wait for one."""
-        return "" if self.outcome == "skipped" else kept_name(self.sequence, self.role)
 
     @property
     def place(self) -> str:
@@ -96,9 +89,7 @@ class RunView(RunRecord, frozen=True, kw_only=True):
     reviewers: tuple[str, ...] = ()
     proof_check: CheckEnded | None = None
     gate_logs: str = ""
-    """The folder with the output of gates; empty if nothing is kept."""
     question: str = ""
-    """What the agent asks a person; empty if none asks, or it is not known."""
 
     @property
     def is_live(self) -> bool:
@@ -185,18 +176,13 @@ def _is_within(folder: str, other: str) -> bool:
     return f"{folder.rstrip('/')}/".startswith(f"{other.rstrip('/')}/")
 
 
+LISTED = (
+    *("id", "wd", "started", "flow", "status", "round", "role", "asking", "stalled", "ended"),
+    *("paused_seconds", "providers", "terminals", "machine", "reason", "proof", "project"),
+    *("unsaved", "lost", "waiting", "discarded", "applied"),
+)
 DETAILED = ("base", "branch", "exit_code", "session_name")
 """The fields in the JSON of one run, besides those of a list, its settings and turns."""
-INSIDE = (
-    *("acts", "api", "changes", "cycle", "gate_logs", "judged", "pid", "proof_check", "proven"),
-    *("question", "repository", "reviewers", "settings", "stalls", "state_file", "task"),
-    *("task_line", "to_resume", "top", "tree", "turns", "verdict", "version", "warnings"),
-)
-"""Those that no JSON has as they are."""
-LISTED = (
-    *(name for name in RunView.__struct_fields__ if name not in {*DETAILED, *INSIDE}),
-    *("waiting", "discarded", "applied"),
-)
 
 
 # Any: JSON

@@ -288,13 +288,16 @@ class Agent:
             f"{screen.NOTE}line {n:,} of {bad.lines:,}" for n in range(1, bad.lines + 1)
         )
         failure, outputs = self._work(rule)
-        self._break_down(bad.hang, bad.crash)
+        if bad.crash is not None:
+            raise Quit(bad.crash, abrupt=True)
+        if bad.hang:
+            self._console.ignore_stops()
+            self._console.pause(FOREVER)
         if bad.error:
             raise CannotWork(bad.error)
         answer = render_answer(rule, turn, failure, outputs)
         if turn.response_path is not None and not bad.ignore_file:
             self._respond(turn.response_path, answer, bad)
-        self._break_down(bad.hang_after_file, bad.crash_after_file)
         return answer, f"{MISLEADING_TEXT}\n" if bad.mislead else ""
 
     def _work(self, rule: Rule) -> tuple[int, str]:
@@ -311,13 +314,6 @@ class Agent:
             self._note(f"ran {command}: exit code {exit_code}")
             self._signals.tell("PostToolUse")
         return failure, outputs
-
-    def _break_down(self, hang: bool, crash: int | None) -> None:
-        if crash is not None:
-            raise Quit(crash, abrupt=True)
-        if hang:
-            self._console.ignore_stops()
-            self._console.pause(FOREVER)
 
     def _respond(self, path: str, answer: str, bad: Misbehavior) -> None:
         pieces = write_pieces(path, answer, bad.pieces, reopen=bad.reopen)
@@ -351,7 +347,6 @@ class Agent:
         return screen.clip(screen.plain(text.replace("\n", " ")), self._console.columns - 1)
 
 
-OUTPUT_LIMIT = 256 * 1024
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 
 
@@ -383,8 +378,6 @@ def run_command(argv: Sequence[str], folder: Path, console: Console) -> tuple[in
             if readable and pipe is not None:
                 data = os.read(pipe, 65536)
                 output += data
-                if len(output) > 2 * OUTPUT_LIMIT:
-                    del output[: -OUTPUT_LIMIT - 1]
                 pipe = pipe if data else None
             elif ended:
                 break
@@ -396,6 +389,4 @@ def run_command(argv: Sequence[str], folder: Path, console: Console) -> tuple[in
             process.wait()
         process.stdout.close()
     code = process.returncode
-    cut = "[only the end is shown]\n" if len(output) > OUTPUT_LIMIT else ""
-    text = output[-OUTPUT_LIMIT:].decode("utf-8", "replace")
-    return (code if code >= 0 else 128 - code), cut + text
+    return (code if code >= 0 else 128 - code), output.decode("utf-8", "replace")

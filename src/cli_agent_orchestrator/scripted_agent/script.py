@@ -68,9 +68,7 @@ class Write(NamedTuple):
 
 class Misbehavior(NamedTuple):
     hang: Flag = False
-    hang_after_file: Flag = False
     crash: ExitCode = None
-    crash_after_file: ExitCode = None
     ignore_file: Flag = False
     pieces: Count = 1
     reopen: Flag = False
@@ -103,7 +101,6 @@ class Script(NamedTuple):
     name: str
     title: Flag = True
     events: Flag = True
-    stream_state: Flag = False
     start_delay: Seconds = 0.0
     start_crash: ExitCode = None
     startup_dialog: Annotated[str, DIALOG] = "none"
@@ -114,14 +111,7 @@ def parse_script(text: str, name: str) -> Script:
     try:
         table = tomllib.loads(text)
     except ValueError as error:
-        # Besides its own error, the parser lets that of a number with too many digits through.
         raise UsageError(f"{name}: {error}") from None
-    except RecursionError:
-        raise UsageError(f"{name}: its tables and lists are nested too deeply") from None
-    return read_script(table, name)
-
-
-def read_script(table: object, name: str) -> Script:
     values = _read_table(table, name, Script)
     rules = enumerate(values.pop("rule", ()), start=1)
     read = [_read_rule(rule, f"{name}: rule {number}") for number, rule in rules]
@@ -172,24 +162,16 @@ class Signals:
         self._script = script
         self._event_file = event_file if script.events else None
         self._title = ""
-        self._look: Look = ""
 
     def announce(self, look: Look, frame: int) -> str:
-        if not look:
-            return ""
-        told = ""
         title = {
             "working": f"{TITLE_SPINNER[frame % len(TITLE_SPINNER)]} scripted",
             "blocked": "[ ! ] Action Required",
         }.get(look, "scripted")
-        if self._script.title and title != self._title:
-            self._title = title
-            told += f"\x1b]2;{title}\x07"
-        if self._script.stream_state and look != self._look:
-            self._look = look
-            kind = ":kind=permission" if look == "blocked" else ""
-            told += f"\x1b]7501;state={look}:app=scripted{kind}\x07"
-        return told
+        if not (look and self._script.title) or title == self._title:
+            return ""
+        self._title = title
+        return f"\x1b]2;{title}\x07"
 
     def tell(self, event: str, message: str | None = None) -> None:
         """Append an event to the event file, in one write; a hook that fails stops no agent."""

@@ -80,11 +80,6 @@ MOST_CONNECTIONS = 100
 """Each takes a file of this process, which may have only 256, and any local program may connect.
 
 Only the user's own programs can open the Unix socket: they are never too many."""
-TOLD_SO = 28
-"""Connections beyond those that are answered with 503; further ones are closed at once."""
-LARGEST_HEAD = 512 * 1024
-"""Bytes; more than is read at once, so that no request is refused for its body."""
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
 TWINS = {"127.0.0.1": "::1", "localhost": "::1", "0.0.0.0": "::1", "::1": "127.0.0.1"}
 """The other address that `localhost` may mean."""
 SOL_LOCAL, LOCAL_PEERPID = 0, 2
@@ -96,13 +91,7 @@ Main = Callable[[Callable[[int], None], asyncio.Event], Coroutine[Any, Any, None
 
 
 class Http(HttpToolsProtocol):
-    """uvicorn's HTTP, with a limit for the head of a request, and for a connection without one.
-
-    It also knows the process at the other end of a Unix socket.
-    """
-
-    head: int | None = None
-    """How many bytes the head of a request has so far; None outside of it."""
+    """uvicorn's HTTP, which knows the process at the other end of a Unix socket."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.gone = asyncio.Event()
@@ -111,34 +100,10 @@ class Http(HttpToolsProtocol):
         if peer.family == socket.AF_UNIX:
             self.client = (OVER_SOCKET, _process_of(peer))
             self.limit_concurrency = None
-        elif len(self.connections) > MOST_CONNECTIONS + TOLD_SO:
-            transport.abort()
-        else:
-            idle = self.timeout_keep_alive
-            self.timeout_keep_alive_task = self.loop.call_later(
-                idle, self.timeout_keep_alive_handler
-            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.gone.set()
-
-    def on_message_begin(self) -> None:
-        self.head = 0
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self.head = None
-        super().on_headers_complete()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        # uvicorn joins its parts again and again, and answers nobody meanwhile.
-        if self.head is not None and not self.transport.is_closing():
-            self.head += len(data)
-            if self.head > LARGEST_HEAD:
-                self.transport.write(TOO_LARGE)
-                self.transport.close()
 
 
 def _process_of(peer: socket.socket) -> int:
@@ -155,7 +120,6 @@ async def serve(
     listeners: Sequence[socket.socket],
     *,
     stop: asyncio.Event,
-    idle_seconds: int = KEEP_ALIVE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
 ) -> None:
     """Serve until `stop` is set: then event streams end at once, other requests in some seconds.
@@ -174,7 +138,7 @@ async def serve(
         access_log=False,
         proxy_headers=False,
         limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=idle_seconds,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
     config.load()
     loop, state = asyncio.get_running_loop(), ServerState()

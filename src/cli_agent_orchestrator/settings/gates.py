@@ -6,20 +6,7 @@ As text a gate is a line: the name and the command, a command alone, or a JSON o
     make test
     {"name": "e2e", "run": "npx playwright test", "clean": true, "setup": "npm ci"}
 
-In a settings file each is a text or a table:
-
-    [gates]
-    tests = "make test"
-
-    [gates.e2e]
-    run = "npx playwright test"
-    when = ["after_tester"]           # base, after_programmer, after_tester; all if not given
-    seconds = 600                     # GATE_TIMEOUT if not given
-    clean = true                      # in a fresh checkout, not in the work folder
-    setup = "npm ci"                  # what the checkout needs first
-    sandbox = true                    # no network, nothing written elsewhere
-    allow_base_failures = true        # tests that failed before the run may go on failing
-    junit = "reports/junit.xml"       # where it tells of its tests, if not in its output
+In a settings file each is a text or a table with these keys; docs/proof.md explains them.
 
 A project may have come from anybody, so what its own file wants to be run is run only after the
 user has seen it and agreed. That is remembered by folder and text: one word more in a command, or
@@ -70,7 +57,6 @@ class Gate(Struct, frozen=True):
     run: Annotated[str, Meta(min_length=1)]
     when: Annotated[tuple[When, ...], Meta(min_length=1)] = tuple(When)
     seconds: Annotated[float, Meta(ge=0, le=MOST_SECONDS)] = 0.0
-    """Its time limit; 0 for the usual one."""
     clean: bool = False
     setup: str = ""
     sandbox: bool = False

@@ -29,7 +29,6 @@ HEADER = "diff --git "
 NO_FILE = "/dev/null"
 CLASSES = {" ": "diff-line", "+": "diff-line diff-added", "-": "diff-line diff-removed"}
 MARKS = tuple(CLASSES)
-"""Begin a line that is the same, added or removed."""
 SAID = (
     *("--- ", "+++ ", "new file mode ", "deleted file mode ", "new mode ", "rename from "),
     *("rename to ", "Binary files ", "\\ No newline"),

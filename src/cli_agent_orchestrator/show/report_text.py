@@ -19,6 +19,7 @@ from ..proof.verdict import BEFORE_TITLE
 from ..runs.record import Fate, RunStatus, SavedTree
 from ..runs.report import Report
 from ..runs.view import RunView, Turn
+from ..settings.layout import kept_name
 from ..work.changes import BINARY, Change
 from .turn import EARLY, cut_text, tokens_of_all, tokens_words
 
@@ -291,7 +292,8 @@ def _table(turns: Sequence[Turn], used: Mapping[int, Tokens]) -> str:
     lines = [("number", *HEADINGS, "tokens", "reply"), ("---",) * (len(HEADINGS) + 3)]
     for row, turn in cells:
         tokens = tokens_words(used.get(turn.sequence))
-        lines.append((str(turn.sequence), *map(cell, row), tokens, cell(turn.reply_name)))
+        reply = "" if turn.outcome == "skipped" else kept_name(turn.sequence, turn.role)
+        lines.append((str(turn.sequence), *map(cell, row), tokens, cell(reply)))
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 

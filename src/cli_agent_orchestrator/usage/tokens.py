@@ -14,7 +14,6 @@ from ..core.codec import object_of
 from ..core.models import Tokens
 
 MOST_TOKENS = 10**12
-"""Of one call; what claims more is no count."""
 
 
 NONE_USED = Tokens(0, 0, 0, 0)

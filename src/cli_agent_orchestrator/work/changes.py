@@ -57,7 +57,6 @@ def read_changes(output: str) -> tuple[Change, ...]:
 
 class Work(Struct, frozen=True):
     tree: str = ""
-    """Names its content; empty if that is not known."""
     changed: tuple[str, ...] = ()
     since_review: tuple[str, ...] = ()
 

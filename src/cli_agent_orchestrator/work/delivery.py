@@ -40,7 +40,6 @@ from .git import (
 from .worktree import Worktree
 
 USAGE = 129
-"""How git ends if it does not know an option."""
 MOST_FILES = 50
 LONGEST_WAIT = 60.0
 UNKNOWN = "??"

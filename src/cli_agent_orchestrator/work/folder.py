@@ -198,11 +198,6 @@ class WorkFolder:
         # Last: what is reported once must not be lost with a run that cannot be resumed.
         if self._watch is not None:
             self.changed_before = self._watch.begin()
-            if sequence and self._checkouts is not None and not self._watch.has_compared:
-                remarks.append(
-                    "what the repository was like before is not known, so it cannot be told "
-                    "whether it was changed since the run was interrupted"
-                )
         return sequence, remarks
 
     def _start(self, snapshots: Snapshots) -> list[str]:

@@ -381,12 +381,9 @@ class RepositoryWatch:
         self._configs = [folder / name for folder in folders for name in CONFIGS]
         # Any: JSON
         self._last: dict[str, Any] = {}
-        self.has_compared = False
-        """Was there an earlier look with which the first one was compared?"""
 
     def begin(self) -> tuple[str, ...]:
         self._last = self._kept()
-        self.has_compared = bool(self._last)
         return self.look()
 
     def look(self) -> tuple[str, ...]:
@@ -437,7 +434,6 @@ class RepositoryWatch:
         return found
 
     def _files(self) -> dict[str, str]:
-        """Return what is watched: mode and hash by path."""
         common, top = self._repository.common_dir, self._repository.top
         places = [*self._configs, common / "info" / "attributes"]
         with suppress(OSError):

@@ -54,7 +54,6 @@ UNFINISHED = (b"initializing", b"added with --lock")
 """What locks a work tree until its files are there: git's own words."""
 INCLUDE_FILE = ".worktreeinclude"
 LARGEST_COPY = 64 * 1024 * 1024
-MOST_COPIED = 10_000
 LONGEST_POINTER = 8192
 LONGEST_WAIT = 10.0
 OPTIONS = {
@@ -129,7 +128,6 @@ class Worktree(TreeFacts, Private, frozen=True):
 
     @property
     def entry(self) -> Folder:
-        """What git keeps about the work tree, its index too."""
         return Folder(self.repository.common_dir, ("worktrees", self.name or self.folder.name))
 
     @property
@@ -138,7 +136,6 @@ class Worktree(TreeFacts, Private, frozen=True):
 
     @property
     def is_unfinished(self) -> bool:
-        """Was the process killed while it made the tree?"""
         return self._is_marked_unfinished or not (self.exists and self.entry.names())
 
     @property
@@ -384,10 +381,6 @@ class Worktree(TreeFacts, Private, frozen=True):
             place = PurePosixPath(name)
             of = Folder(self.repository.top, place.parent.parts)
             to = Folder(self.folder, place.parent.parts)
-            if len(copied) >= MOST_COPIED:
-                why = f"there are more than {MOST_COPIED} files to copy"
-                remarks.append(f"{name} was not copied: {why}")
-                break
             try:
                 if to.mode(place.name):
                     remarks.append(f"{name} was not copied: the work tree has a file of that name")
