@@ -20,6 +20,7 @@ from cli_agent_orchestrator.terminals.sending import (
     REDRAW_SECONDS,
     Action,
     AgentLook,
+    BoxMemory,
     Do,
     LookAgain,
     Phase,
@@ -38,6 +39,7 @@ UNKNOWN = TerminalStatus.UNKNOWN
 
 PASTED = Sending(Phase.PASTED, since=0)
 ENTERED = Sending(Phase.ENTERED, since=0, presses=1)
+AFTER_FIRST = BoxMemory(last_draft="first")
 
 
 def after(sending: Sending, look: AgentLook) -> Action:
@@ -56,7 +58,7 @@ def test_how_long_the_message_before_may_still_be_seen_is_a_sharp_limit() -> Non
 
 
 def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
-    sending = Sending(own_leftover=True)
+    sending = Sending(box=BoxMemory(leftover=True))
     for _ in range(MAX_CLEARS):
         sending, action = advance(sending, AgentLook(0, IDLE, "left over"))
         assert action == Do.CLEAR
@@ -68,14 +70,14 @@ def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
 
 
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
-    sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
+    sending = Sending(message="the next one", box=BoxMemory(last_draft="[Pasted text #1 +9 lines]"))
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Do.CLEAR
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")) is Do.PROBE
 
 
 @pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
 def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> None:
-    sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
+    sending = Sending(Phase.PASTED, message="second", box=AFTER_FIRST)
     sending, action = advance(sending, AgentLook(0, IDLE, draft))
     assert action == Do.CLEAR
     assert after(sending, AgentLook(0.1, IDLE, "")) == Do.PASTE
@@ -95,16 +97,16 @@ def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> 
     ],
 )
 def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
-    sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
+    sending = Sending(Phase.PASTED, message=message, box=AFTER_FIRST)
     assert after(sending, AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
-    assert after(replace(sending, last_draft=""), AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
+    assert after(replace(sending, box=BoxMemory()), AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
 
 
 @pytest.mark.parametrize("draft", ["first", "not the first"])
 def test_a_text_without_any_of_the_message_must_stand_still_to_be_the_message(draft: str) -> None:
-    sending = Sending(message="z", last_draft="first", phase=Phase.PASTED)
+    sending = Sending(Phase.PASTED, message="z", box=AFTER_FIRST)
     assert isinstance(after(sending, AgentLook(0, IDLE, draft)), LookAgain)
-    assert after(sending, AgentLook(0, IDLE, draft, still=QUESTION_SECONDS)) is Do.PRESS_ENTER
+    assert after(sending, AgentLook(0, IDLE, draft, still=CLEAR_SECONDS)) is Do.PRESS_ENTER
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,11 @@ def test_a_message_in_a_box_that_cannot_be_read_is_followed_on_the_screen() -> N
     assert after(sending, look(1, "> [pasted]", CLEAR_SECONDS)) is Do.PRESS_ENTER
     sending, action = advance(sending, look(0.1, "> do it"))
     assert action is Do.PRESS_ENTER
-    assert after(sending, look(ENTER_SECONDS[0] + 0.1, "> do it")) is Do.PRESS_ENTER
+    # Its Enter is not pressed again.
+    assert isinstance(after(sending, look(BOX_SECONDS, "> do it")), LookAgain)
+    lost = after(sending, look(BOX_SECONDS + 0.1, "> do it"))
+    assert isinstance(lost, Delivery)
+    assert (lost.confirmed, lost.enter_presses) == (False, 1)
     taken = after(sending, look(1, "> do it\nsure"))
     assert isinstance(taken, Delivery)
     assert taken.confirmed
@@ -291,7 +297,7 @@ LOOKS = st.builds(
 def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     looks: list[tuple[TerminalStatus, str | None, str | None, bool]], leftover: bool
 ) -> None:
-    sending = Sending(own_leftover=leftover)
+    sending = Sending(box=BoxMemory(leftover=leftover))
     pastes, presses = 0, 0
     for step, (status, draft, taken, alive) in enumerate(looks):
         sending, action = advance(sending, AgentLook(step * 1.6, status, draft, taken, alive))
@@ -313,7 +319,9 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
 ASKED = Sending(Phase.PASTED, since=0, asked_at=0)
 PROBED = Sending(Phase.PROBED, since=0, before=AgentLook(0, IDLE, "x"))
 ERASED = replace(PROBED, phase=Phase.ERASED)
-MERGED = Sending(Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", last_draft="a")
+MERGED = Sending(
+    Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", box=BoxMemory(last_draft="a")
+)
 PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
 
 

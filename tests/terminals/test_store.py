@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import FolderTaken, StoreError
+from cli_agent_orchestrator.terminals.sending import BoxMemory
 from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
 
 STORED = ("terminals.sqlite3", "server.lock", "server.pid")
@@ -60,7 +61,6 @@ def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     store = TerminalStore(tmp_path)
     assert [row.id for row in store.terminals()] == ["a1"]
     assert store.delivery("a1", "key") == Begun("digest", None, 7.0, 3)
-    assert store.unsettled("a1")
     store.close()
 
 
@@ -116,6 +116,17 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     assert store.delivery("a1", "k") is None
 
 
+def test_what_is_known_of_a_box_is_there_until_the_terminal_goes(store: TerminalStore) -> None:
+    assert store.box("a1") is None
+    for box in (BoxMemory(leftover=True), BoxMemory(False, "a draft", frozenset({"", "…"}), True)):
+        store.save_box("a1", box)
+        store.save(ROW)
+        assert store.box("a1") == box
+    store.remove("a1")
+    store.save_box("a1", box)
+    assert store.box("a1") is None
+
+
 def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         store = one.submit(TerminalStore, tmp_path).result()
@@ -167,18 +178,16 @@ def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(store: Ter
     store.save(replace(ROW, ready=True))
 
 
-def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(
+def test_no_signal_is_about_an_uncertain_message_once_another_one_comes(
     store: TerminalStore,
 ) -> None:
-    assert not store.unsettled("a1")
+    taken = Delivery(True, "it took it")
     store.begin_delivery("a1", "confirmed", BEGUN)
-    store.end_delivery("a1", "confirmed", Delivery(True, "it took it"))
-    assert not store.unsettled("a1")
+    store.end_delivery("a1", "confirmed", taken)
     store.begin_delivery("a1", "uncertain", BEGUN)
     store.end_delivery("a1", "uncertain", Delivery(False, "no sign"))
-    assert store.unsettled("a1")
     store.outdate("a1")
-    assert not store.unsettled("a1")
+    assert store.delivery("a1", "confirmed") == replace(BEGUN, answer=taken)
     assert store.delivery("a1", "uncertain") == replace(
         BEGUN, answer=Delivery(False, "no sign"), heard=None
     )

@@ -21,6 +21,7 @@ from ..errors import NotFound
 from ..providers.base import AgentSignal, Provider, SignalKind, read_states
 from ..providers.screen import find
 from . import tracker
+from .sending import BoxMemory
 from .store import TerminalRow
 from .tmux import PaneInfo, PaneScreen
 from .tracker import SignalSource, Track, Verdict
@@ -104,14 +105,7 @@ class LiveTerminal(Struct):
     """What was last published: the status, whether it lives, whether the agent itself reported a
     question, when it goes on by itself.
     """
-    leftover: bool = False
-    """May an unconfirmed message of ours still be in its input box?"""
-    unsettled: bool = False
-    """Has the store a last message of unknown outcome?"""
-    last_draft: str = ""
-    """The last message as the box showed it: agents may put it back there."""
-    known: frozenset[str] = frozenset({""})
-    """What is no draft in its input box: it was there before anybody typed, or gave way."""
+    box: BoxMemory = BoxMemory()
     records: set[Path] = field(default_factory=set)
     """The session records that were found; a person may go back to an older one."""
 
@@ -150,6 +144,9 @@ class LiveTerminal(Struct):
         may_go_on = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED)
         if signal.kind not in (*may_go_on, SignalKind.SHORTENED):
             self.action = signal.action
+
+    def remember(self, box: BoxMemory) -> None:
+        self.box, self.track = box, replace(self.track, by_rest=box.by_rest)
 
     def notify(self) -> None:
         self.changed.set()
@@ -222,9 +219,12 @@ class Board:
     def has(self, live: LiveTerminal) -> bool:
         return self._terminals.get(live.row.id) is live
 
-    def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
-        track = Track(keeps_record=bool(provider.record_pattern), by_rest=provider.by_rest)
+    def add(
+        self, row: TerminalRow, provider: Provider, box: BoxMemory | None = None
+    ) -> LiveTerminal:
+        track = Track(keeps_record=bool(provider.record_pattern))
         live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
+        live.remember(box or BoxMemory(by_rest=provider.by_rest))
         self._terminals[row.id] = live
         return live
 

@@ -28,8 +28,8 @@ from ..providers.base import (
 )
 from ..settings.config import ServerConfig
 from .board import LiveTerminal, reached, wait_for_change
-from .courier import carry_out, look_at
-from .sending import LOOK_SECONDS, Do, LookAgain, Refuse, Sending, advance, squeeze
+from .courier import look_at, proceed
+from .sending import LOOK_SECONDS, Do, Refuse, Sending, squeeze
 from .store import TerminalRow
 from .tmux import Command, Tmux
 
@@ -222,8 +222,9 @@ class Launcher(Struct):
             if seen is not None and seen.at_rest:
                 # What stands in its box now is no draft: nobody has typed yet.
                 with suppress(TmuxError):
-                    look = await look_at(self.tmux, live, self.clock.now())
-                    live.known |= {squeeze(look.draft or "")}
+                    look = await look_at(self.tmux, live, self.clock.now(), Sending())
+                    known = live.box.known | {squeeze(look.draft or "")}
+                    live.remember(replace(live.box, known=known))
                 return
             left = deadline - self.clock.monotonic()
             if seen is TerminalStatus.UNKNOWN and live.text.strip():
@@ -254,18 +255,15 @@ class Launcher(Struct):
         if still < due:
             return due - still
         text = live.text
-        state = Sending(since=self.clock.now(), fresh=True, own_leftover=bool(tried))
-        while text not in tried:
-            changed, now = live.changed, self.clock.now()
-            state, action = advance(state, await look_at(self.tmux, live, now, typed=True))
-            match action:
-                case Do.PASTE:
-                    live.known, tried[text] = state.known, ""
-                    live.track = replace(live.track, by_rest=True, screen_changed_at=now)
-                case Refuse(reason):
-                    tried[text] = reason
-                case Do() | LookAgain():
-                    await carry_out(self.tmux, live, action, changed)
+        state = Sending(
+            since=self.clock.now(), fresh=True, box=replace(live.box, leftover=bool(tried))
+        )
+        state, action = await proceed(self.tmux, live, state, self.clock.now)
+        tried[text] = action.reason if isinstance(action, Refuse) else ""
+        if action is Do.PASTE:
+            by_rest = state.before is not None and state.before.status is TerminalStatus.UNKNOWN
+            live.remember(replace(state.box, leftover=False, by_rest=by_rest))
+            live.track = replace(live.track, screen_changed_at=self.clock.now())
         return LOOK_SECONDS
 
     async def pass_dialog(self, live: LiveTerminal) -> None:

@@ -86,19 +86,27 @@ class AgentLook(Struct, frozen=True):
     """For how long the screen has not changed."""
 
 
+class BoxMemory(Struct, frozen=True):
+    """What is known of an input box. It is saved: a server that is started anew goes on by it."""
+
+    leftover: bool = False
+    """May text in it come from a message of ours that was not confirmed?"""
+    last_draft: str = ""
+    """The last message as the box showed it when it was submitted: agents may put it back."""
+    known: frozenset[str] = frozenset({""})
+    """What was in the box, squeezed, and is no draft."""
+    by_rest: bool = False
+    """Is nothing known of the agent but its box, so that only rest tells the end of its work?"""
+
+
 class Sending(Struct, frozen=True):
     phase: Phase = Phase.CHECKING
     since: float = -REDRAW_SECONDS
     presses: int = 0
     clears: int = 0
-    own_leftover: bool = False
-    """May text in the box come from an earlier message of ours that was not confirmed?"""
     asked_at: float | None = None
     message: str = ""
-    last_draft: str = ""
-    """The previous message as the box showed it when it was submitted."""
-    known: frozenset[str] = frozenset({""})
-    """What was in the box, squeezed, and is no draft."""
+    box: BoxMemory = BoxMemory()
     fresh: bool = False
     """Has nobody been able to type yet?"""
     trials: int = 0
@@ -109,6 +117,10 @@ class Sending(Struct, frozen=True):
     """Why nothing will be typed once the sign is taken back."""
     before: AgentLook | None = None
     """How it was when the present phase began; of the last one, at the first Enter."""
+
+    @property
+    def has_typed(self) -> bool:
+        return self.phase is not Phase.CHECKING or self.trials + self.clears > 0
 
 
 class Do(Enum):
@@ -172,7 +184,7 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if look.status in REFUSALS:
         return sending, Refuse(REFUSALS[look.status])
     is_known = look.status is not TerminalStatus.UNKNOWN
-    is_empty = sending.blind if look.draft is None else squeeze(look.draft) in sending.known
+    is_empty = sending.blind if look.draft is None else squeeze(look.draft) in sending.box.known
     if is_empty and (is_known or sending.trials):
         return replace(sending, phase=Phase.PASTED, since=look.now, before=look), Do.PASTE
     if is_known and look.draft is not None:
@@ -181,7 +193,7 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         if look.now >= sending.since + BOX_SECONDS:
             return sending, Refuse("its screen is not recognized, and changes all the time")
         return sending, LookAgain(max(REST_SECONDS - look.still, LOOK_SECONDS))
-    if sending.own_leftover and not sending.clears:
+    if sending.box.leftover and not sending.clears:
         return replace(sending, clears=1), Do.CLEAR
     return _probe(sending, look)
 
@@ -192,7 +204,7 @@ def _make_room(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     left = sending.since + REDRAW_SECONDS - look.now
     if left > 0:
         return replace(sending, before=first), LookAgain(min(left, LOOK_SECONDS))
-    ours = sending.own_leftover or look.draft == sending.last_draft
+    ours = sending.box.leftover or look.draft == sending.box.last_draft
     if (ours or not squeeze(look.draft).strip(PROBE)) and sending.clears < MAX_CLEARS:
         return replace(sending, clears=sending.clears + 1), Do.CLEAR
     # Never between the letters of a person who types.
@@ -220,22 +232,28 @@ def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     seen = replace(sending, blind=sending.blind or look.draft is None)
     old, new = _texts(seen, look)
     if new.count(PROBE) != old.count(PROBE) + 1:
-        refuse = Refuse("it takes no input: a sign that was typed did not appear")
-        return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
+        reason = "it takes no input: a sign that was typed did not appear"
+        return _wait_for_trial(sending, look, reason)
     sending = seen
     above, _, rest = new.partition(PROBE)
     row = (above.rpartition("\n")[2] if sending.blind else above) + rest.partition("\n")[0]
     text, refusal = squeeze(row), ""
-    as_ever = text in sending.known or (sending.fresh and (sending.blind or text == squeeze(old)))
+    as_ever = text in sending.box.known or (
+        sending.fresh and (sending.blind or text == squeeze(old))
+    )
     if not as_ever and (not sending.blind or re.search(r"\w", text)):
         refusal = MAY_BE_DRAFT if sending.blind else UNSENT
     rows = zip_longest(old.split("\n"), new.split("\n"), fillvalue="")
     if sending.blind and sum(then.rstrip() != now.rstrip() for then, now in rows) > MOST_CHANGED:
         refusal = "what is typed changes its screen as a search or a list does"
     found = {text} if sending.blind else {squeeze(old), squeeze(above + rest)}
-    known = sending.known if refusal else sending.known | found
-    erased = replace(sending, phase=Phase.ERASED, since=look.now, known=known, refusal=refusal)
-    return erased, Do.ERASE
+    if not refusal:
+        sending = _learn(sending, found)
+    return replace(sending, phase=Phase.ERASED, since=look.now, refusal=refusal), Do.ERASE
+
+
+def _learn(sending: Sending, found: set[str]) -> Sending:
+    return replace(sending, box=replace(sending.box, known=sending.box.known | found))
 
 
 def _texts(sending: Sending, look: AgentLook) -> tuple[str, str]:
@@ -251,8 +269,14 @@ def _see_it_gone(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if new.count(PROBE) <= old.count(PROBE) and (sending.blind or look.draft is not None):
         sending = replace(sending, phase=Phase.CHECKING, since=look.now, before=None)
         return (sending, Refuse(sending.refusal)) if sending.refusal else _check(sending, look)
-    refuse = Refuse("a sign that was typed to try its input box could not be taken back")
-    return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
+    reason = "a sign that was typed to try its input box could not be taken back"
+    return _wait_for_trial(sending, look, reason)
+
+
+def _wait_for_trial(sending: Sending, look: AgentLook, reason: str) -> tuple[Sending, Action]:
+    seconds = PROBE_SECONDS if look.alive else 0
+    leftover = sending.box.leftover or sending.blind
+    return _wait(sending, look, seconds, Refuse(reason), replace(sending.box, leftover=leftover))
 
 
 def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -260,115 +284,126 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         return _give_up(sending, "its program ended while the message was being typed")
     if _is_asked(sending, look):
         return _give_up(sending, "a question came up before the message was submitted")
-    if look.draft and is_merged(look.draft, sending):
+    reason = "the pasted text did not appear in the input box"
+    absent = _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
+    if sending.asked_at is not None:
+        return absent
+    if look.draft is None:
+        before = squeeze(sending.before.screen) if sending.before else ""
+        now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
+        drawn = now != before and (tail in now or look.still >= CLEAR_SECONDS)
+        return _press(sending, look) if sending.blind and drawn else absent
+    held = compare(look.draft, sending.message)
+    if held.follows(squeeze(sending.box.last_draft)):
         # The box is emptied and all begins anew; nothing has been submitted.
         if sending.clears == MAX_CLEARS:
             return _give_up(sending, "older text in its input box could not be cleared")
-        again = replace(sending, phase=Phase.CHECKING, since=look.now, own_leftover=True)
-        return replace(again, clears=sending.clears + 1), Do.CLEAR
-    reason = "the pasted text did not appear in the input box"
-    if sending.asked_at is None:
-        if look.draft is None and sending.blind:
-            before = squeeze(sending.before.screen) if sending.before else ""
-            now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
-            if now != before and (tail in now or look.still >= CLEAR_SECONDS):
-                return _press(sending, look)
-        elif look.draft is not None and squeeze(look.draft) not in sending.known:
-            sending = _learn_rows(sending, look)
-            if beside(look.draft, sending.message) not in sending.known:
-                reason = PERSON_TYPED
-            elif shows_ours(look.draft, sending.message) or look.still >= QUESTION_SECONDS:
-                return _press(sending, look)
-    return _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
+        again = replace(sending, phase=Phase.CHECKING, since=look.now, clears=sending.clears + 1)
+        return replace(again, box=replace(sending.box, leftover=True)), Do.CLEAR
+    if held.text in sending.box.known:
+        return absent
+    rows = look.draft.split("\n")
+    below = {squeeze("".join(rows[row:])) for row in range(1, len(rows))}
+    if held.beside in below and look.now - sending.since <= CLEAR_SECONDS:
+        # Whole rows that come below a message as it appears are a part of the interface.
+        sending = _learn(sending, {held.beside})
+    if held.beside not in sending.box.known:
+        return _wait_for_person(sending, look)
+    if held.ours or held.folded or look.still >= CLEAR_SECONDS:
+        return _press(sending, look)
+    return absent
 
 
-PERSON_TYPED = "a person typed into the input box beside the message; Enter was not pressed"
+class Held(Struct, frozen=True):
+    """What a box holds, squeezed, compared with our message."""
+
+    text: str
+    message: str
+    ours: bool | None
+    """Is our message in it? None if that is so little that a person may have typed it."""
+    beside: str
+    """What it holds besides, as far as that can be told."""
+    folded: bool = False
+    """Is there the mark of a folded paste?"""
+
+    @property
+    def may_be_ours(self) -> bool:
+        return self.ours is not False or self.folded
+
+    def follows(self, before: str) -> bool:
+        """Does it begin with the message before this one?
+
+        Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
+        """
+        begins = bool(before) and self.text.startswith(before)
+        return begins and self.text != before and self.text not in self.message
 
 
-def beside(draft: str, message: str) -> str:
-    """Return what a box holds beside our message, squeezed, as far as that can be told.
-
-    It may show only a part of a long message, or a mark in its place.
-    """
-    held, ours = squeeze(draft), squeeze(message)
-    if ours and ours in held:
-        return held.replace(ours, "", 1)
-    if len(ours) <= END_LENGTH:
-        return ""
-    above, head, _ = held.partition(ours[:END_LENGTH])
-    _, tail, below = held.rpartition(ours[-END_LENGTH:])
-    return (above if head and above not in ours else "") + (below if tail else "")
-
-
-def shows_ours(draft: str, message: str) -> bool:
-    """Is a part of our message in the box, or the mark of a folded paste?"""
-    held, ours = squeeze(draft), squeeze(message)
-    ends = (ours[:END_LENGTH], ours[-END_LENGTH:])
-    return held in ours or any(end in held for end in ends) or bool(re.search(FOLD_PATTERN, draft))
+def compare(draft: str, message: str) -> Held:
+    """A box may show only a part of a long message, or a mark in its place."""
+    text, ours = squeeze(draft), squeeze(message)
+    folded = bool(re.search(FOLD_PATTERN, draft))
+    if ours and ours in text:
+        return Held(text, ours, True, text.replace(ours, "", 1), folded)
+    ends = [(end, text) for end in (ours[:END_LENGTH], ours[-END_LENGTH:])]
+    ends += [(end, ours) for end in (text[:END_LENGTH], text[-END_LENGTH:])]
+    shared = any(end in whole for end, whole in ends)
+    beside = ""
+    if len(ours) > END_LENGTH:
+        above, head, _ = text.partition(ours[:END_LENGTH])
+        _, tail, below = text.rpartition(ours[-END_LENGTH:])
+        beside = (above if head and above not in ours else "") + (below if tail else "")
+    is_enough = len(text) >= min(len(ours), END_LENGTH)
+    return Held(text, ours, (is_enough or None) if shared else False, beside, folded)
 
 
-def _learn_rows(sending: Sending, look: AgentLook) -> Sending:
-    """Take whole rows that come below a message as it appears for a part of the interface."""
-    text = beside(look.draft or "", sending.message)
-    rows = (look.draft or "").split("\n")
-    alone = any(squeeze("".join(rows[row:])) == text for row in range(1, len(rows)))
-    if text in sending.known or not alone or look.now - sending.since > CLEAR_SECONDS:
-        return sending
-    return replace(sending, known=sending.known | {text})
-
-
-def is_ours_still(sending: Sending, look: AgentLook) -> bool | None:
-    """Is our text alone in the box, as at the first Enter? None if it may be a part of it."""
-    if look.draft is None or sending.before is None:
-        return True
-    now, then = squeeze(look.draft), squeeze(sending.before.draft or "")
-    ours = squeeze(sending.message)
-    # As before, or more of it is drawn.
-    if now in (then, ours) or (now in ours and len(now) >= len(then)):
-        return True
-    shared = now[:END_LENGTH] in ours or now[-END_LENGTH:] in ours
-    return None if shared or ours in now or then in now else False
-
-
-def is_merged(draft: str, sending: Sending) -> bool:
-    """Does a draft hold the message before this one as well?
-
-    Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
-    """
-    before = sending.last_draft
-    if not before or draft == before or not draft.startswith(before):
-        return False
-    return squeeze(draft) != squeeze(sending.message)
+def _wait_for_person(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
+    # What is in the box is not ours alone, and not ours to clear.
+    box = replace(sending.box, leftover=False)
+    reason = "a person typed into the input box beside the message; Enter was not pressed"
+    end = Delivery(False, reason, sending.presses)
+    return _wait(sending, look, BOX_SECONDS, end, box)
 
 
 def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     before = sending.before if sending.presses else look
-    pressed = replace(sending, phase=Phase.ENTERED, since=look.now, before=before)
+    box = replace(sending.box, last_draft=look.draft or "")
+    pressed = replace(sending, phase=Phase.ENTERED, since=look.now, before=before, box=box)
     return replace(pressed, presses=sending.presses + 1), Do.PRESS_ENTER
 
 
 def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     waited = look.now - sending.since
     if sign := _sign_of(sending, look, waited):
-        return sending, Delivery(True, sign, sending.presses)
+        return _taken(sending, look, sign)
     if not look.alive:
         return _give_up(sending, "its program ended right after the message was submitted")
-    if look.draft is None and not sending.blind:
+    if look.draft is None:
+        # A second Enter may be one too many where nobody sees what it is for.
         lost = Delivery(False, "no sign that the agent took the message", sending.presses)
-        return _wait(sending, look, CONFIRM_SECONDS, lost)
+        return _wait(sending, look, BOX_SECONDS if sending.blind else CONFIRM_SECONDS, lost)
     if waited < ENTER_SECONDS[sending.presses - 1]:
         return sending, LookAgain(_pause(sending, look))
-    ours = is_ours_still(sending, look)
-    if ours is False and look.still >= QUESTION_SECONDS:
-        return sending, Delivery(True, "the input box has another text", sending.presses)
-    if not ours:
-        return _wait(sending, look, BOX_SECONDS, Delivery(False, PERSON_TYPED, sending.presses))
+    held = compare(look.draft, sending.message)
+    then = squeeze(sending.before.draft or "") if sending.before else held.text
+    is_drawn_on = held.text in held.message and len(held.text) >= len(then)
+    if held.text not in (then, held.message) and not is_drawn_on:
+        if held.ours is False and then not in held.text and look.still >= QUESTION_SECONDS:
+            return _taken(sending, look, "the input box has another text")
+        return _wait_for_person(sending, look)
     if sending.presses == len(ENTER_SECONDS):
         return _give_up(
             sending,
             f"Enter was pressed {sending.presses} times and the text is still in the input box",
         )
     return _press(sending, look)
+
+
+def _taken(sending: Sending, look: AgentLook, sign: str) -> tuple[Sending, Action]:
+    is_unknown = sending.blind and look.status is TerminalStatus.UNKNOWN
+    by_rest = sending.box.by_rest or is_unknown
+    box = replace(sending.box, leftover=False, by_rest=by_rest)
+    return replace(sending, box=box), Delivery(True, sign, sending.presses)
 
 
 def _sign_of(sending: Sending, look: AgentLook, waited: float) -> str | None:
@@ -379,7 +414,7 @@ def _sign_of(sending: Sending, look: AgentLook, waited: float) -> str | None:
     if _is_asked(sending, look):
         return "the agent asks a question"
     if look.draft is not None:
-        return "the input box is empty again" if squeeze(look.draft) in sending.known else None
+        return "the input box is empty again" if squeeze(look.draft) in sending.box.known else None
     if not sending.blind or sending.before is None or waited < QUESTION_SECONDS:
         return None
     changed = squeeze(look.screen) != squeeze(sending.before.screen)
@@ -390,9 +425,14 @@ def _give_up(sending: Sending, reason: str) -> tuple[Sending, Action]:
     return sending, Delivery(False, reason, sending.presses)
 
 
-def _wait(sending: Sending, look: AgentLook, seconds: float, end: Action) -> tuple[Sending, Action]:
+def _wait(
+    sending: Sending, look: AgentLook, seconds: float, end: Action, box: BoxMemory | None = None
+) -> tuple[Sending, Action]:
+    """Look again until `end`; then the box is known as `box`."""
     left = sending.since + seconds - look.now
-    return sending, LookAgain(min(left, _pause(sending, look))) if left > 0 else end
+    if left > 0:
+        return sending, LookAgain(min(left, _pause(sending, look)))
+    return replace(sending, box=box or sending.box), end
 
 
 def _pause(sending: Sending, look: AgentLook) -> float:

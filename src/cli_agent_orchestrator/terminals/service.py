@@ -351,6 +351,7 @@ class TerminalService:
             if live.track.by_rest:
                 await reached(live, self._clock, lambda: live.status.at_rest, QUIT_SECONDS)
             live.row = replace(row, ready=True)
+            await asyncio.to_thread(self._store.save_box, row.id, live.box)
             await asyncio.to_thread(self._store.save, live.row)
             undo.pop_all()
         self._board.publish(live)
@@ -366,9 +367,7 @@ class TerminalService:
                 unfinished.append(row.id)
                 continue
             if row.ready:
-                live = self._board.add(row, provider)
-                unsettled = await asyncio.to_thread(store.unsettled, row.id)
-                live.unsettled = live.leftover = unsettled
+                live = self._board.add(row, provider, store.box(row.id))
                 self._recorder.follow(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)
