@@ -89,14 +89,6 @@ class Courier:
         return replace(delivery, removed_characters=removed)
 
     async def _once(self, live: LiveTerminal, text: str, key: str | None) -> Delivery:
-        try:
-            return await self._carry(live, text, key)
-        finally:
-            # An error would say that nothing was typed.
-            with suppress(StoreError):
-                await self._save(live)
-
-    async def _carry(self, live: LiveTerminal, text: str, key: str | None) -> Delivery:
         digest = sha256(text.encode()).hexdigest()
         if key is not None:
             begun = await asyncio.to_thread(self._store.delivery, live.row.id, key)
@@ -133,8 +125,9 @@ class Courier:
             return await self._note(live, key, Delivery(True, live.taken.detail))
         look = await look_at(self._tmux, live, self._board.now(), Sending())
         draft = look.draft or ""
-        held = sending.compare(draft, as_text(text, live.provider))
-        if live.box.leftover and held.text not in live.box.known and held.may_be_ours:
+        is_empty = sending.squeeze(draft) in live.box.known
+        ours, _ = sending.compare(draft, as_text(text, live.provider))
+        if live.box.leftover and not is_empty and ours is not False:
             return await self._note(live, key, await self._type(live, text))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))
@@ -144,26 +137,22 @@ class Courier:
         """Type a message. A raised error means that nothing was typed."""
         message = as_text(text, live.provider)
         state = Sending(since=self._board.now(), message=message, box=live.box)
-        entered_at, typed = 0.0, False
+        leftover, entered_at, typed = live.box.leftover, 0.0, False
         try:
             while True:
                 state, action = await proceed(self._tmux, live, state, self._board.now, entered_at)
                 pane = live.pane or ""
                 match action:
                     case Do.PASTE:
-                        before = live.box
-                        live.remember(replace(before, leftover=True))
                         try:
                             await self._save(live)
+                            typed = True
                             marked = live.provider.marks_pastes
                             await self._tmux.paste(pane, message.encode(), marked=marked)
                         except (StoreError, TmuxCommandError):
-                            live.remember(before)
+                            live.remember(replace(live.box, leftover=leftover))
+                            typed = False
                             raise
-                        except TmuxError:
-                            typed = True
-                            raise
-                        state, typed = replace(state, box=live.box), True
                     case Do.PRESS_ENTER:
                         entered_at = entered_at or self._board.now()
                         await self._tmux.press(pane, live.provider.submit_keys)
@@ -178,6 +167,10 @@ class Courier:
             if not typed:
                 raise
             return Delivery(False, f"it is not known what became of the message: {error}")
+        finally:
+            # An error would say that nothing was typed.
+            with suppress(StoreError):
+                await self._save(live)
 
     async def _save(self, live: LiveTerminal) -> None:
         await asyncio.to_thread(self._store.save_box, live.row.id, live.box)

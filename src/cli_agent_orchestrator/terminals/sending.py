@@ -186,7 +186,8 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     is_known = look.status is not TerminalStatus.UNKNOWN
     is_empty = sending.blind if look.draft is None else squeeze(look.draft) in sending.box.known
     if is_empty and (is_known or sending.trials):
-        return replace(sending, phase=Phase.PASTED, since=look.now, before=look), Do.PASTE
+        box = replace(sending.box, leftover=True)
+        return replace(sending, phase=Phase.PASTED, since=look.now, before=look, box=box), Do.PASTE
     if is_known and look.draft is not None:
         return _make_room(sending, look)
     if look.still < REST_SECONDS:
@@ -238,10 +239,8 @@ def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     above, _, rest = new.partition(PROBE)
     row = (above.rpartition("\n")[2] if sending.blind else above) + rest.partition("\n")[0]
     text, refusal = squeeze(row), ""
-    as_ever = text in sending.box.known or (
-        sending.fresh and (sending.blind or text == squeeze(old))
-    )
-    if not as_ever and (not sending.blind or re.search(r"\w", text)):
+    as_ever = sending.fresh and (sending.blind or text == squeeze(old))
+    if not (as_ever or text in sending.box.known) and (not sending.blind or re.search(r"\w", text)):
         refusal = MAY_BE_DRAFT if sending.blind else UNSENT
     rows = zip_longest(old.split("\n"), new.split("\n"), fillvalue="")
     if sending.blind and sum(then.rstrip() != now.rstrip() for then, now in rows) > MOST_CHANGED:
@@ -293,68 +292,46 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
         drawn = now != before and (tail in now or look.still >= CLEAR_SECONDS)
         return _press(sending, look) if sending.blind and drawn else absent
-    held = compare(look.draft, sending.message)
-    if held.follows(squeeze(sending.box.last_draft)):
-        # The box is emptied and all begins anew; nothing has been submitted.
+    text, last = squeeze(look.draft), squeeze(sending.box.last_draft)
+    if last and text.startswith(last) and text not in (last, squeeze(sending.message)):
+        # Claude Code 2.1.105 puts a message back when its turn was over in no time: the box is
+        # emptied and all begins anew; nothing has been submitted.
         if sending.clears == MAX_CLEARS:
             return _give_up(sending, "older text in its input box could not be cleared")
-        again = replace(sending, phase=Phase.CHECKING, since=look.now, clears=sending.clears + 1)
-        return replace(again, box=replace(sending.box, leftover=True)), Do.CLEAR
-    if held.text in sending.box.known:
+        again = replace(sending, phase=Phase.CHECKING, since=look.now)
+        return replace(again, clears=sending.clears + 1), Do.CLEAR
+    if text in sending.box.known:
         return absent
+    ours, beside = compare(look.draft, sending.message)
     rows = look.draft.split("\n")
     below = {squeeze("".join(rows[row:])) for row in range(1, len(rows))}
-    if held.beside in below and look.now - sending.since <= CLEAR_SECONDS:
+    if beside in below and look.now - sending.since <= CLEAR_SECONDS:
         # Whole rows that come below a message as it appears are a part of the interface.
-        sending = _learn(sending, {held.beside})
-    if held.beside not in sending.box.known:
+        sending = _learn(sending, {beside})
+    if beside not in sending.box.known:
         return _wait_for_person(sending, look)
-    if held.ours or held.folded or look.still >= CLEAR_SECONDS:
-        return _press(sending, look)
-    return absent
+    return _press(sending, look) if ours or look.still >= CLEAR_SECONDS else absent
 
 
-class Held(Struct, frozen=True):
-    """What a box holds, squeezed, compared with our message."""
+def compare(draft: str, message: str) -> tuple[bool | None, str]:
+    """Return whether a box holds our message, and what it holds besides, squeezed.
 
-    text: str
-    message: str
-    ours: bool | None
-    """Is our message in it? None if that is so little that a person may have typed it."""
-    beside: str
-    """What it holds besides, as far as that can be told."""
-    folded: bool = False
-    """Is there the mark of a folded paste?"""
-
-    @property
-    def may_be_ours(self) -> bool:
-        return self.ours is not False or self.folded
-
-    def follows(self, before: str) -> bool:
-        """Does it begin with the message before this one?
-
-        Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
-        """
-        begins = bool(before) and self.text.startswith(before)
-        return begins and self.text != before and self.text not in self.message
-
-
-def compare(draft: str, message: str) -> Held:
-    """A box may show only a part of a long message, or a mark in its place."""
+    It may show only a part of a long message, or a mark in its place. None means so little that a
+    person may have typed it.
+    """
     text, ours = squeeze(draft), squeeze(message)
-    folded = bool(re.search(FOLD_PATTERN, draft))
     if ours and ours in text:
-        return Held(text, ours, True, text.replace(ours, "", 1), folded)
-    ends = [(end, text) for end in (ours[:END_LENGTH], ours[-END_LENGTH:])]
-    ends += [(end, ours) for end in (text[:END_LENGTH], text[-END_LENGTH:])]
-    shared = any(end in whole for end, whole in ends)
+        return True, text.replace(ours, "", 1)
     beside = ""
     if len(ours) > END_LENGTH:
         above, head, _ = text.partition(ours[:END_LENGTH])
         _, tail, below = text.rpartition(ours[-END_LENGTH:])
         beside = (above if head and above not in ours else "") + (below if tail else "")
-    is_enough = len(text) >= min(len(ours), END_LENGTH)
-    return Held(text, ours, (is_enough or None) if shared else False, beside, folded)
+    shared = [end in text for end in (ours[:END_LENGTH], ours[-END_LENGTH:])]
+    shared += [end in ours for end in (text[:END_LENGTH], text[-END_LENGTH:])]
+    if re.search(FOLD_PATTERN, draft) or (any(shared) and len(text) >= min(len(ours), END_LENGTH)):
+        return True, beside
+    return None if any(shared) else False, beside
 
 
 def _wait_for_person(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -384,11 +361,12 @@ def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         return _wait(sending, look, BOX_SECONDS if sending.blind else CONFIRM_SECONDS, lost)
     if waited < ENTER_SECONDS[sending.presses - 1]:
         return sending, LookAgain(_pause(sending, look))
-    held = compare(look.draft, sending.message)
-    then = squeeze(sending.before.draft or "") if sending.before else held.text
-    is_drawn_on = held.text in held.message and len(held.text) >= len(then)
-    if held.text not in (then, held.message) and not is_drawn_on:
-        if held.ours is False and then not in held.text and look.still >= QUESTION_SECONDS:
+    text, ours = squeeze(look.draft), squeeze(sending.message)
+    then = squeeze(sending.before.draft or "") if sending.before else text
+    is_drawn_on = text in ours and len(text) >= len(then)
+    if text not in (then, ours) and not is_drawn_on:
+        is_other = compare(look.draft, sending.message)[0] is False and then not in text
+        if is_other and look.still >= QUESTION_SECONDS:
             return _taken(sending, look, "the input box has another text")
         return _wait_for_person(sending, look)
     if sending.presses == len(ENTER_SECONDS):
@@ -400,9 +378,8 @@ def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
 
 
 def _taken(sending: Sending, look: AgentLook, sign: str) -> tuple[Sending, Action]:
-    is_unknown = sending.blind and look.status is TerminalStatus.UNKNOWN
-    by_rest = sending.box.by_rest or is_unknown
-    box = replace(sending.box, leftover=False, by_rest=by_rest)
+    unknown = sending.blind and look.status is TerminalStatus.UNKNOWN
+    box = replace(sending.box, leftover=False, by_rest=sending.box.by_rest or unknown)
     return replace(sending, box=box), Delivery(True, sign, sending.presses)
 
 

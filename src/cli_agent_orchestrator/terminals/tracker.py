@@ -374,9 +374,8 @@ def judge(track: Track, now: float) -> Verdict:
         return Verdict(_PROCESSING, reason, signal.at + SCREEN_LAG)
     # A screen that is hidden does not take back that something was seen to work in the background,
     # which no signal would report.
-    hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
     worked = track.shown is not None and track.shown.status is _PROCESSING
-    screen = track.shown if hidden and worked and track.background else track.screen
+    screen = track.shown if unknown and worked and track.background else track.screen
     if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
     return _weigh(track, signal, screen, now)
