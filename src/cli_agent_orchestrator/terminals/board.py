@@ -297,8 +297,12 @@ class Board:
             if pane is not None:
                 self._forget_pane(live)
                 self.opened(live, pane)
+                is_first = live.screen is None
                 if pane.pane in screens:
                     self._see(live, screens[pane.pane])
+                if is_first and pane.wrote_at:
+                    # tmux counts in whole seconds.
+                    live.track = replace(live.track, screen_changed_at=pane.wrote_at + 1)
                 if pane.dead:
                     self._end(live, pane.exit_code)
                 self.refresh(live)
