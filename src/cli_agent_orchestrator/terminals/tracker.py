@@ -427,6 +427,9 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
         holds_until = track.answered_at + SCREEN_LAG
     else:
         holds_until = signal.at + SCREEN_LAG
+    if track.told is not None and track.told.kind is SignalKind.BACKGROUND:
+        # Claude Code 2.1.327 hides it for a frame when a draft is cleared.
+        holds_until = max(holds_until, screen.at + FRAME_SECONDS)
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)
