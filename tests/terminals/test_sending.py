@@ -39,7 +39,6 @@ UNKNOWN = TerminalStatus.UNKNOWN
 
 PASTED = Sending(Phase.PASTED, since=0)
 ENTERED = Sending(Phase.ENTERED, since=0, presses=1)
-AFTER_FIRST = BoxMemory(last_draft="first")
 
 
 def after(sending: Sending, look: AgentLook) -> Action:
@@ -75,38 +74,51 @@ def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")) is Do.PROBE
 
 
-@pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
-def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> None:
-    sending = Sending(Phase.PASTED, message="second", box=AFTER_FIRST)
-    sending, action = advance(sending, AgentLook(0, IDLE, draft))
-    assert action == Do.CLEAR
-    assert after(sending, AgentLook(0.1, IDLE, "")) == Do.PASTE
-    stubborn = replace(sending, phase=Phase.PASTED, clears=MAX_CLEARS)
-    given_up = after(stubborn, AgentLook(1, IDLE, draft))
-    assert isinstance(given_up, Delivery)
-    assert not given_up.confirmed
+LONG = " ".join(map(str, range(99)))
+TWICE = "abcdefghijklmnop" * 3
+ABSENT, PERSON = "the pasted text did not appear", "a person typed"
 
 
 @pytest.mark.parametrize(
-    ("message", "draft"),
+    ("message", "draft", "expected"),
     [
-        ("first second", "first\n second"),
-        ("first", "first"),
-        ("x", "x"),
-        ("y", "[Pasted text #2]"),
+        *((message, message, "enter") for message in ("x", "first", "first second", LONG)),
+        ("first second", "first\n second", "enter"),
+        ("z", "[Pasted text #2]", "enter"),
+        (LONG, LONG[20:90], "enter"),
+        (TWICE, TWICE[8:32], "enter"),
+        # The message before it was put back.
+        *(("second", draft, "clear") for draft in ("first second", "first[Pasted text #2]")),
+        # A person may have typed it.
+        *(("do it", draft, "still") for draft in ("d", "first", "not the first")),
+        ("first second", "first se", "still"),
+        ("do it", "", ABSENT),
+        ("do it", "ask", ABSENT),
+        *(("do it", draft, PERSON) for draft in ("do it please", "well do it", "do it\nplease do")),
+        (LONG, f"well {LONG[:40]}", PERSON),
+        (LONG, f"{LONG[-90:]} and", PERSON),
+        ("do it", "do it\n? for help", "rows"),
     ],
 )
-def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
-    sending = Sending(Phase.PASTED, message=message, box=AFTER_FIRST)
-    assert after(sending, AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
-    assert after(replace(sending, box=BoxMemory()), AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
-
-
-@pytest.mark.parametrize("draft", ["first", "not the first"])
-def test_a_text_without_any_of_the_message_must_stand_still_to_be_the_message(draft: str) -> None:
-    sending = Sending(Phase.PASTED, message="z", box=AFTER_FIRST)
-    assert isinstance(after(sending, AgentLook(0, IDLE, draft)), LookAgain)
-    assert after(sending, AgentLook(0, IDLE, draft, still=CLEAR_SECONDS)) is Do.PRESS_ENTER
+def test_what_is_in_the_box_after_a_paste(message: str, draft: str, expected: str) -> None:
+    box = BoxMemory(last_draft="first", known=frozenset({"", "ask"}))
+    sending = Sending(Phase.PASTED, since=0, message=message, box=box)
+    at_first = AgentLook(0.5 if expected == "rows" else CLEAR_SECONDS + 0.1, IDLE, draft)
+    action, late = after(sending, at_first), after(sending, replace(at_first, now=BOX_SECONDS))
+    if expected in ("enter", "rows"):
+        assert action is Do.PRESS_ENTER
+        assert isinstance(late, Delivery) == (expected == "rows")
+    elif expected == "clear":
+        assert action is Do.CLEAR
+        cleared = advance(sending, at_first)[0]
+        assert after(cleared, AgentLook(1.5, IDLE, "")) is Do.PASTE
+    else:
+        assert isinstance(action, LookAgain)
+        still = after(sending, replace(at_first, still=CLEAR_SECONDS))
+        assert (still is Do.PRESS_ENTER) == (expected == "still")
+        assert isinstance(late, Delivery)
+        assert not late.confirmed
+        assert (ABSENT if expected == "still" else expected) in late.detail
 
 
 @pytest.mark.parametrize(
@@ -227,18 +239,18 @@ def test_a_message_in_a_box_that_cannot_be_read_is_followed_on_the_screen() -> N
     lost = after(sending, look(BOX_SECONDS + 0.1, "> do it"))
     assert isinstance(lost, Delivery)
     assert (lost.confirmed, lost.enter_presses) == (False, 1)
+    assert isinstance(after(sending, look(0.2, "> do it\nsure")), LookAgain)
     taken = after(sending, look(1, "> do it\nsure"))
     assert isinstance(taken, Delivery)
     assert taken.confirmed
-
-
-LONG = " ".join(map(str, range(99)))
 
 
 @pytest.mark.parametrize(
     ("message", "before", "now", "expected"),
     [
         ("do it", "do it", "do\nit", "again"),
+        ("do it", "do it\n? for help", "do it", "again"),
+        ("do it", "Pasted", "Pasted too", "wait"),
         ("do it", "do it", "do it please", "wait"),
         ("do it", "do it", "do", "wait"),
         ("do it", "do it", "my own", "taken"),
@@ -252,27 +264,31 @@ def test_enter_is_pressed_again_only_on_our_text_alone(
 ) -> None:
     sending = replace(ENTERED, message=message, before=AgentLook(0, IDLE, before))
     look = AgentLook(ENTER_SECONDS[0], IDLE, now)
-    assert (after(sending, look) is Do.PRESS_ENTER) == (expected == "again")
+    then, action = advance(sending, look)
+    assert (action is Do.PRESS_ENTER) == (expected == "again") != isinstance(action, LookAgain)
+    assert then.before == sending.before
     late = after(sending, replace(look, now=BOX_SECONDS, still=1))
     assert (isinstance(late, Delivery) and late.confirmed) == (expected == "taken")
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["", "", "", "zq"]), st.booleans()), min_size=50, max_size=50
+        st.tuples(st.sampled_from(["", "", "", "zq", "d"]), st.booleans()), min_size=50, max_size=50
     ),
     st.booleans(),
 )
 def test_enter_is_never_pressed_on_what_a_person_types(
     steps: list[tuple[str, bool]], before: bool
 ) -> None:
-    box, sending = "", Sending(since=0, message="do it")
+    box, pasted, sending = "", "", Sending(since=0, message="do it")
     for number, (typed, hears) in enumerate(steps):
         box = typed + box if before else box + typed
         sending, action = advance(sending, AgentLook(number * 0.6, IDLE, box, still=0.6))
+        # It is drawn a little later.
+        box, pasted = box + pasted, ""
         match action:
             case Do.PASTE:
-                box += "do it"
+                pasted = "do it"
             case Do.PROBE:
                 box += PROBE
             case Do.ERASE:
@@ -323,6 +339,38 @@ MERGED = Sending(
     Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", box=BoxMemory(last_draft="a")
 )
 PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
+
+
+BLIND = replace(ENTERED, blind=True, before=AgentLook(0, UNKNOWN, None, screen="a"))
+OURS = BoxMemory(leftover=True)
+
+
+@pytest.mark.parametrize(
+    ("sending", "look", "expected"),
+    [
+        (Sending(), AgentLook(0, IDLE, ""), OURS),
+        (PASTED, AgentLook(0, IDLE, "m"), BoxMemory(last_draft="m")),
+        (ENTERED, AgentLook(0, IDLE, ""), BoxMemory()),
+        (BLIND, AgentLook(1, UNKNOWN, None, screen="b"), BoxMemory(by_rest=True)),
+        (BLIND, AgentLook(1, IDLE, None, screen="b"), BoxMemory()),
+        (PASTED, AgentLook(BOX_SECONDS, IDLE, "m and"), BoxMemory()),
+        (replace(PROBED, blind=True), AgentLook(PROBE_SECONDS, UNKNOWN, None), OURS),
+        (PROBED, AgentLook(0, IDLE, f"{PROBE}\nrow"), BoxMemory(known=frozenset({"", "x", "row"}))),
+    ],
+)
+def test_what_is_known_of_a_box_after_a_step(
+    sending: Sending, look: AgentLook, expected: BoxMemory
+) -> None:
+    box = BoxMemory(leftover=sending.presses > 0 or look.now == BOX_SECONDS)
+    assert advance(replace(sending, message="m", box=box), look)[0].box == expected
+
+
+def test_what_may_be_ours_is_cleared_first() -> None:
+    assert after(Sending(), AgentLook(0, IDLE, PROBE)) is Do.CLEAR
+    unknown = AgentLook(0, UNKNOWN, None, still=REST_SECONDS)
+    assert after(Sending(box=OURS), unknown) is Do.CLEAR
+    hidden = replace(PASTED, message="m", before=AgentLook(0, IDLE, ""))
+    assert isinstance(after(hidden, AgentLook(1, IDLE, None, screen="m")), LookAgain)
 
 
 REFUSED = {

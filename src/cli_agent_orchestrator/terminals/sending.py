@@ -293,7 +293,8 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         drawn = now != before and (tail in now or look.still >= CLEAR_SECONDS)
         return _press(sending, look) if sending.blind and drawn else absent
     text, last = squeeze(look.draft), squeeze(sending.box.last_draft)
-    if last and text.startswith(last) and text not in (last, squeeze(sending.message)):
+    is_more = text.startswith(last) and text != last and text not in squeeze(sending.message)
+    if last and is_more:
         # Claude Code 2.1.105 puts a message back when its turn was over in no time: the box is
         # emptied and all begins anew; nothing has been submitted.
         if sending.clears == MAX_CLEARS:
