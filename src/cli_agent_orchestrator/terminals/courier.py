@@ -26,6 +26,7 @@ from .board import Board, LiveTerminal, wait_for_change
 from .sending import AgentLook, Do, Sending
 from .store import Begun, TerminalStore
 from .tmux import Tmux
+from .tracker import SignalSource
 
 UNTYPEABLE_PATTERN = f"[{CONTROLS}{HALVES}]"
 
@@ -123,7 +124,7 @@ class Courier:
             return known
         if live.taken and live.prompts > begun.heard and live.taken_at >= begun.at:
             return await self._note(live, key, Delivery(True, live.taken.detail))
-        look = await look_at(self._tmux, live, self._board.now(), Sending())
+        look = await look_at(self._tmux, live, Sending(), self._board.now())
         draft = look.draft or ""
         is_empty = sending.squeeze(draft) in live.box.known
         ours, _ = sending.compare(draft, as_text(text, live.provider))
@@ -137,10 +138,10 @@ class Courier:
         """Type a message. A raised error means that nothing was typed."""
         message = as_text(text, live.provider)
         state = Sending(since=self._board.now(), message=message, box=live.box)
-        leftover, entered_at, typed = live.box.leftover, 0.0, False
+        leftover, typed = live.box.leftover, False
         try:
             while True:
-                state, action = await proceed(self._tmux, live, state, self._board.now, entered_at)
+                state, action = await proceed(self._tmux, live, state, self._board.now)
                 pane = live.pane or ""
                 match action:
                     case Do.PASTE:
@@ -154,14 +155,13 @@ class Courier:
                             typed = False
                             raise
                     case Do.PRESS_ENTER:
-                        entered_at = entered_at or self._board.now()
                         await self._tmux.press(pane, live.provider.submit_keys)
                         self._entered(live)
                     case sending.Refuse(reason):
                         raise _refusal(live, reason)
                     case Delivery():
                         if action.confirmed:
-                            self._board.submitted(live, action.detail, entered_at)
+                            self._board.submitted(live, action.detail, state.entered_at)
                         return action
         except TmuxError as error:
             if not typed:
@@ -177,49 +177,39 @@ class Courier:
 
 
 async def proceed(
-    tmux: Tmux,
-    live: LiveTerminal,
-    state: Sending,
-    now: Callable[[], float],
-    entered_at: float = 0.0,
+    tmux: Tmux, live: LiveTerminal, state: Sending, now: Callable[[], float]
 ) -> tuple[Sending, Do | sending.Refuse | Delivery]:
     """Wait, try and clear the box until something else is to be done, or all is over."""
+    keys = {Do.PROBE: (sending.PROBE,), Do.ERASE: ("BSpace",), Do.CLEAR: live.provider.clear_keys}
     while True:
         changed = live.changed
-        state, action = sending.advance(state, await look_at(tmux, live, now(), state, entered_at))
+        state, action = sending.advance(state, await look_at(tmux, live, state, now()))
         live.remember(state.box)
-        seconds = sending.LOOK_SECONDS
-        match action:
-            case sending.LookAgain(within):
-                seconds = within
-            case Do.PROBE:
-                await tmux.press(live.pane or "", (sending.PROBE,))
-            case Do.ERASE:
-                await tmux.press(live.pane or "", ("BSpace",))
-            case Do.CLEAR:
-                await tmux.press(live.pane or "", live.provider.clear_keys)
-                seconds = sending.CLEAR_SECONDS
-            case _:
-                return state, action
-        await wait_for_change(changed, seconds)
+        within = sending.CLEAR_SECONDS if action is Do.CLEAR else sending.LOOK_SECONDS
+        if isinstance(action, sending.LookAgain):
+            within = action.within
+        elif isinstance(action, Do) and action in keys:
+            await tmux.press(live.pane or "", keys[action])
+        else:
+            return state, action
+        await wait_for_change(changed, within)
 
 
-async def look_at(
-    tmux: Tmux, live: LiveTerminal, now: float, state: Sending, entered_at: float = 0.0
-) -> AgentLook:
-    draft, text, now_seen = None, "", TerminalStatus.UNKNOWN
+async def look_at(tmux: Tmux, live: LiveTerminal, state: Sending, now: float) -> AgentLook:
+    draft, text, shown = None, "", TerminalStatus.UNKNOWN
     if live.alive and live.pane is not None:
         screen = await tmux.read_ansi(live.pane)
         draft, text = live.provider.draft(screen), strip_escapes(screen)
-        now_seen = live.provider.detect_status(text)
+        shown = live.provider.detect_status(text)
     track = live.track
     if state.has_typed:
         # That changes the screen, so that an earlier message of ours may count as work again.
-        track = replace(tracker.without_submission(track), by_rest=False)
+        ours = track.signal_source == SignalSource.SUBMISSION
+        track = replace(track, signal=None if ours else track.signal, by_rest=False)
     status = tracker.judge(track, now).status
-    if status is TerminalStatus.UNKNOWN or now_seen is TerminalStatus.WAITING_USER_ANSWER:
-        status = now_seen
-    taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
+    if status is TerminalStatus.UNKNOWN or shown is TerminalStatus.WAITING_USER_ANSWER:
+        status = shown
+    taken = live.taken.detail if live.taken and 0 < state.entered_at <= live.taken_at else None
     still = now - live.track.screen_changed_at
     return AgentLook(now, status, draft, taken, live.alive, text, still)
 

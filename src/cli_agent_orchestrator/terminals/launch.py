@@ -222,9 +222,9 @@ class Launcher(Struct):
             if seen is not None and seen.at_rest:
                 # What stands in its box now is no draft: nobody has typed yet.
                 with suppress(TmuxError):
-                    look = await look_at(self.tmux, live, self.clock.now(), Sending())
+                    look = await look_at(self.tmux, live, Sending(), self.clock.now())
                     known = live.box.known | {squeeze(look.draft or "")}
-                    live.remember(replace(live.box, known=known))
+                    live.remember(replace(live.box, known=known, leftover=False))
                 return
             left = deadline - self.clock.monotonic()
             if seen is TerminalStatus.UNKNOWN and live.text.strip():

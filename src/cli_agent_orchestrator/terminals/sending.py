@@ -119,6 +119,10 @@ class Sending(Struct, frozen=True):
     """How it was when the present phase began; of the last one, at the first Enter."""
 
     @property
+    def entered_at(self) -> float:
+        return self.before.now if self.before and self.presses else 0.0
+
+    @property
     def has_typed(self) -> bool:
         return self.phase is not Phase.CHECKING or self.trials + self.clears > 0
 
@@ -273,9 +277,9 @@ def _see_it_gone(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
 
 
 def _wait_for_trial(sending: Sending, look: AgentLook, reason: str) -> tuple[Sending, Action]:
-    seconds = PROBE_SECONDS if look.alive else 0
-    leftover = sending.box.leftover or sending.blind
-    return _wait(sending, look, seconds, Refuse(reason), replace(sending.box, leftover=leftover))
+    sending, action = _wait(sending, look, PROBE_SECONDS if look.alive else 0, Refuse(reason))
+    leftover = sending.box.leftover or (sending.blind and isinstance(action, Refuse))
+    return replace(sending, box=replace(sending.box, leftover=leftover)), action
 
 
 def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -337,10 +341,9 @@ def compare(draft: str, message: str) -> tuple[bool | None, str]:
 
 def _wait_for_person(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     # What is in the box is not ours alone, and not ours to clear.
-    box = replace(sending.box, leftover=False)
+    sending = replace(sending, box=replace(sending.box, leftover=False))
     reason = "a person typed into the input box beside the message; Enter was not pressed"
-    end = Delivery(False, reason, sending.presses)
-    return _wait(sending, look, BOX_SECONDS, end, box)
+    return _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
 
 
 def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -403,14 +406,9 @@ def _give_up(sending: Sending, reason: str) -> tuple[Sending, Action]:
     return sending, Delivery(False, reason, sending.presses)
 
 
-def _wait(
-    sending: Sending, look: AgentLook, seconds: float, end: Action, box: BoxMemory | None = None
-) -> tuple[Sending, Action]:
-    """Look again until `end`; then the box is known as `box`."""
+def _wait(sending: Sending, look: AgentLook, seconds: float, end: Action) -> tuple[Sending, Action]:
     left = sending.since + seconds - look.now
-    if left > 0:
-        return sending, LookAgain(min(left, _pause(sending, look)))
-    return replace(sending, box=box or sending.box), end
+    return sending, LookAgain(min(left, _pause(sending, look))) if left > 0 else end
 
 
 def _pause(sending: Sending, look: AgentLook) -> float:

@@ -304,12 +304,6 @@ def observe_submission(track: Track, detail: str, at: float) -> Track:
     return observe_signal(replace(track, submitted_at=at), SignalSource.SUBMISSION, signal, at)
 
 
-def without_submission(track: Track) -> Track:
-    """Return what is known from the agent itself: our own earlier message proves nothing."""
-    ours = track.signal_source == SignalSource.SUBMISSION
-    return replace(track, signal=None) if ours else track
-
-
 def observe_screen(
     track: Track, seen: Evidence, title: Evidence | None, changed: bool, rests_surely: bool = False
 ) -> Track:
