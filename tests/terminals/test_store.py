@@ -134,23 +134,16 @@ def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
         one.submit(TerminalStore, tmp_path).result().close()
 
 
+def _spoil_by_a_table_of_others(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE terminals (id TEXT)")
+
+
 def _spoil_by_garbage(file: Path) -> None:
     file.write_bytes(b"no database at all, but long enough to be taken for one" * 100)
 
 
-def _spoil_by_a_folder(file: Path) -> None:
-    file.mkdir()
-
-
-def _spoil_by_a_table_of_others(file: Path) -> None:
-    with sqlite3.connect(file) as db:
-        db.execute("CREATE TABLE terminals (id TEXT)")
-    db.close()
-
-
-@pytest.mark.parametrize(
-    "spoil", [_spoil_by_garbage, _spoil_by_a_folder, _spoil_by_a_table_of_others]
-)
+@pytest.mark.parametrize("spoil", [_spoil_by_garbage, Path.mkdir, _spoil_by_a_table_of_others])
 def test_a_damaged_store_is_named_and_not_thrown_away(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:

@@ -88,23 +88,20 @@ async def test_an_agent_that_is_recognized_while_its_box_is_tried_is_not_known_b
         await reached(service, terminal, TerminalStatus.UNKNOWN)
 
 
+@pytest.mark.parametrize(
+    ("look", "seconds", "reason"),
+    [
+        (NEW_LAYOUT, 9, r"(?s)takes no input.*F10 leave"),
+        ("", 1, r"screen is empty.*`cao doctor`.* CAO_START_SECONDS"),
+    ],
+)
 async def test_a_box_that_takes_no_input_fails_the_start_and_nothing_is_left(
-    ground: Ground,
+    ground: Ground, look: str, seconds: int, reason: str
 ) -> None:
-    new = install(ground, box_program(NEW_LAYOUT, takes=False))
-    ground.config = replace(ground.config, start_seconds=9)
+    new = install(ground, box_program(look, takes=False))
+    ground.config = replace(ground.config, start_seconds=seconds)
     async with ground.service() as service:
-        with pytest.raises(StartError, match="takes no input") as failed:
-            await service.create_session(new)
-        assert "F10 leave" in str(failed.value)
-        assert ground.traces() == ("", [])
-
-
-async def test_an_agent_that_draws_nothing_is_not_started(ground: Ground) -> None:
-    new = install(ground, box_program("", takes=False))
-    ground.config = replace(ground.config, start_seconds=1)
-    async with ground.service() as service:
-        with pytest.raises(StartError, match=r"screen is empty.*`cao doctor`.* CAO_START_SECONDS"):
+        with pytest.raises(StartError, match=reason):
             await service.create_session(new)
         assert ground.traces() == ("", [])
 

@@ -102,9 +102,7 @@ class LiveTerminal(Struct):
     """Runs while no more of the agent's actions are published."""
     told_action: str = ""
     published: tuple[TerminalStatus, bool, bool, str] = (TerminalStatus.UNKNOWN, True, False, "")
-    """What was last published: the status, whether it lives, whether the agent itself reported a
-    question, when it goes on by itself.
-    """
+    """What was last published: status, life, a question of its own report, when it goes on."""
     box: BoxMemory = BoxMemory()
     records: set[Path] = field(default_factory=set)
     """The session records that were found; a person may go back to an older one."""
@@ -219,12 +217,10 @@ class Board:
     def has(self, live: LiveTerminal) -> bool:
         return self._terminals.get(live.row.id) is live
 
-    def add(
-        self, row: TerminalRow, provider: Provider, box: BoxMemory | None = None
-    ) -> LiveTerminal:
+    def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
         track = Track(keeps_record=bool(provider.record_pattern))
         live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
-        live.remember(box or BoxMemory(by_rest=provider.by_rest))
+        live.remember(BoxMemory(by_rest=provider.by_rest))
         self._terminals[row.id] = live
         return live
 

@@ -109,9 +109,7 @@ NOT_INHERITED_PATTERN = (
     r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
     r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
 )
-"""Our own variables, and those of an outer tmux, of an agent that started us, and of the terminal
-that the server was started in: tmux describes the agent's own terminal.
-"""
+"""Our own variables, and those of an outer tmux, agent and terminal: tmux sets the agent's own."""
 
 
 def agent_environment(
@@ -235,9 +233,8 @@ class Launcher(Struct):
                 took = self.clock.monotonic() - deadline + self.config.start_seconds
                 raise StartError(live.row.provider, _not_ready(live, took, tried), live.text)
             asks = seen is TerminalStatus.WAITING_USER_ANSWER
-            changed = await wait_for_change(
-                live.changed, min(left, DIALOG_SECONDS if asks else left)
-            )
+            seconds = min(left, DIALOG_SECONDS if asks else left)
+            changed = await wait_for_change(live.changed, seconds)
             if asks and not changed:
                 reason = "it asks a question that only a person can answer; start it once by hand"
                 raise StartError(live.row.provider, reason, live.text)
@@ -250,14 +247,12 @@ class Launcher(Struct):
         still = self.clock.now() - live.track.screen_changed_at
         if live.text in tried:
             return STUCK_SECONDS - still
-        has_box = live.provider.draft(live.text) is not None
-        due = LOADING_SECONDS if has_box else TRY_SECONDS
+        due = LOADING_SECONDS if live.provider.draft(live.text) is not None else TRY_SECONDS
         if still < due:
             return due - still
         text = live.text
-        state = Sending(
-            since=self.clock.now(), fresh=True, box=replace(live.box, leftover=bool(tried))
-        )
+        box = replace(live.box, leftover=bool(tried))
+        state = Sending(since=self.clock.now(), fresh=True, box=box)
         state, action = await proceed(self.tmux, live, state, self.clock.now)
         tried[text] = action.reason if isinstance(action, Refuse) else ""
         if action is Do.PASTE:

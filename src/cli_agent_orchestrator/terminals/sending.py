@@ -7,15 +7,14 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
    is cleared first.
 2. What is not known is tried: a sign is typed, seen and taken back. Text that gives way to it, or
    stands in rows below it, is a part of the interface, and `known` from then on. Text beside it is
-   a draft. A box that cannot be read is one if the sign changes little but its own row; then
-   only the screen can tell what becomes of the message (`blind`).
+   a draft. A box that cannot be read (`blind`) is one if the sign changes little but its own row.
 3. Enter is pressed only after the pasted text is seen in the box: a paste that is still being
    read swallows it. Text that came behind what the box held before is taken back. Before every
    Enter the box must hold no text of a person beside ours.
 4. Taken means: the agent's own signal after the Enter, a busy screen, or an input box that is
    empty again, or has another text, after it held ours.
-5. Text that stays in the box is an Enter that got lost: it is pressed again, a few times, after
-   longer and longer waits.
+5. Text that is seen to stay in the box is an Enter that got lost: it is pressed again, a few
+   times, after longer and longer waits.
 6. What was not confirmed is never called sent.
 7. A question counts when it stays: half a frame may look like one.
 """
@@ -51,10 +50,7 @@ BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
 CLEAR_SECONDS = 1.0
 ENTER_SECONDS = (1.0, 1.0, 2.0, 3.0, 5.0)
-"""After how long a text that is still in the box means a lost Enter: the first, the second …
-
-An agent that is slow at its start takes none for a while.
-"""
+"""After how long a text still in the box means a lost Enter. An agent may be slow at its start."""
 QUESTION_SECONDS = 0.3
 """How long a question must be in sight to count."""
 CONFIRM_SECONDS = 6.0
@@ -154,15 +150,14 @@ REFUSALS = {
     TerminalStatus.PROCESSING: "the agent is working; send again when it is at rest",
     TerminalStatus.WAITING_USER_ANSWER: "the agent asks a question that a person has to answer",
 }
-UNSENT = "there is unsent text in its input box; send or clear it first"
 MAY_BE_DRAFT = "what is typed appears beside a text that may be a draft"
+UNSENT = "there is unsent text in its input box; send or clear it first"
 
 
 def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    if look.status is not TerminalStatus.WAITING_USER_ANSWER:
-        sending = replace(sending, asked_at=None)
-    elif sending.asked_at is None:
-        sending = replace(sending, asked_at=look.now)
+    since = look.now if sending.asked_at is None else sending.asked_at
+    asks = look.status is TerminalStatus.WAITING_USER_ANSWER
+    sending = replace(sending, asked_at=since if asks else None)
     match sending.phase:
         case Phase.CHECKING:
             return _check(sending, look)
@@ -237,8 +232,7 @@ def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     seen = replace(sending, blind=sending.blind or look.draft is None)
     old, new = _texts(seen, look)
     if new.count(PROBE) != old.count(PROBE) + 1:
-        reason = "it takes no input: a sign that was typed did not appear"
-        return _wait_for_trial(sending, look, reason)
+        return _wait_for_trial(sending, look, "it takes no input: a typed sign did not appear")
     sending = seen
     above, _, rest = new.partition(PROBE)
     row = (above.rpartition("\n")[2] if sending.blind else above) + rest.partition("\n")[0]
@@ -272,8 +266,7 @@ def _see_it_gone(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if new.count(PROBE) <= old.count(PROBE) and (sending.blind or look.draft is not None):
         sending = replace(sending, phase=Phase.CHECKING, since=look.now, before=None)
         return (sending, Refuse(sending.refusal)) if sending.refusal else _check(sending, look)
-    reason = "a sign that was typed to try its input box could not be taken back"
-    return _wait_for_trial(sending, look, reason)
+    return _wait_for_trial(sending, look, "a typed sign could not be taken back")
 
 
 def _wait_for_trial(sending: Sending, look: AgentLook, reason: str) -> tuple[Sending, Action]:
@@ -374,10 +367,8 @@ def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
             return _taken(sending, look, "the input box has another text")
         return _wait_for_person(sending, look)
     if sending.presses == len(ENTER_SECONDS):
-        return _give_up(
-            sending,
-            f"Enter was pressed {sending.presses} times and the text is still in the input box",
-        )
+        times = f"Enter was pressed {sending.presses} times"
+        return _give_up(sending, f"{times} and the text is still in the input box")
     return _press(sending, look)
 
 

@@ -367,7 +367,8 @@ class TerminalService:
                 unfinished.append(row.id)
                 continue
             if row.ready:
-                live = self._board.add(row, provider, store.box(row.id))
+                live = self._board.add(row, provider)
+                live.remember(store.box(row.id) or live.box)
                 self._recorder.follow(live, self._event_file(row.id))
             else:
                 unfinished.append(row.id)

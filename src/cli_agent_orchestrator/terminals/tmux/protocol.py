@@ -336,9 +336,7 @@ ATTACH = (
     *("new-session", "-A", "-E", "-s", HUB_SESSION, "-n", PLACEHOLDER_WINDOW),
     *(*NEW_SESSION_SIZE, "-f", "ignore-size", "--", *PLACEHOLDER),
 )
-"""The command of the control client: attach to the hub, or make it first. The client has no say in
-the size of windows.
-"""
+"""Attaches the control client to the hub, made if need be; it has no say in the size of windows."""
 
 OPTION_LINES = [
     *(command("set-option", "-s", name, value) for name, value in SERVER_OPTIONS.items()),
@@ -347,9 +345,7 @@ OPTION_LINES = [
     command("set-option", "-g", "default-size", f"{COLUMNS}x{ROWS}"),
     command("set-option", "-t", f"={HUB_SESSION}:", "default-size", f"{COLUMNS}x{ROWS}"),
 ]
-"""The commands that make the server ours. Not every version knows every option: a refusal does no
-harm.
-"""
+"""The commands that make the server ours. A version may refuse an option, which does no harm."""
 
 
 def unset_lines(environment: Sequence[str]) -> list[str]:
