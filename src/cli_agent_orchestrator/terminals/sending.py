@@ -40,8 +40,8 @@ END_LENGTH = 16
 """So many characters tell the begin or the end of a message."""
 MOST_SHOWN = 20_000
 """A box shows at most so many characters of the begin or the end of a message."""
-# The lines of frames
-FRAME_PATTERN = r"[\u2500-\u259f]+"
+# The lines of frames, and a blank that guards a message
+FRAME_PATTERN = r"[\u2500-\u259f\u2800]+"
 # [Pasted text #1 +9 lines]        [4,000 chars]
 FOLD_PATTERN = r"\[[^\]]*\d"
 REDRAW_SECONDS = 2.0
@@ -367,8 +367,8 @@ def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
             return _taken(sending, look, "the input box has another text")
         return _wait_for_person(sending, look)
     if sending.presses == len(ENTER_SECONDS):
-        times = f"Enter was pressed {sending.presses} times"
-        return _give_up(sending, f"{times} and the text is still in the input box")
+        why = f"Enter was pressed {sending.presses} times and the text is still in the input box"
+        return _give_up(sending, why)
     return _press(sending, look)
 
 
