@@ -93,13 +93,12 @@ async def test_a_screen_that_was_there_before_the_server_is_read_when_it_connect
     assert live.track.screen.found, "nobody knows since when"
 
 
-@pytest.mark.parametrize(("rested", "status"), [(9, "idle"), (1, "processing")])
-async def test_rest_counts_from_before_the_server_was_there(rested: int, status: str) -> None:
+async def test_rest_counts_from_before_the_server_was_there() -> None:
     board, live = board_with()
     live.remember(BoxMemory(by_rest=True))
-    pane = replace(PANE, wrote_at=board.now() - rested)
+    pane = replace(PANE, wrote_at=board.now() - 9)
     board.connected([pane], {"%1": screen("nothing that is known")})
-    assert live.status == status
+    assert live.status is TerminalStatus.IDLE
 
 
 async def test_only_what_was_there_before_the_server_and_has_no_time_is_found() -> None:

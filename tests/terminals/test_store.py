@@ -98,7 +98,7 @@ def test_of_a_full_disk_it_is_said_how_to_make_room(
         TerminalStore(tmp_path)
 
 
-def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
+def test_deliveries_and_what_is_known_of_a_box_are_remembered_until_the_terminal_goes(
     store: TerminalStore,
 ) -> None:
     assert store.delivery("a1", "k") is None
@@ -110,21 +110,15 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     store.begin_delivery("a1", "other", BEGUN)
     store.forget_delivery("a1", "other")
     assert store.delivery("a1", "other") is None
-    store.save(ROW)
-    assert store.delivery("a1", "k") is not None
-    store.remove("a1")
-    assert store.delivery("a1", "k") is None
-
-
-def test_what_is_known_of_a_box_is_there_until_the_terminal_goes(store: TerminalStore) -> None:
     assert store.box("a1") is None
     for box in (BoxMemory(leftover=True), BoxMemory(False, "a draft", frozenset({"", "…"}), True)):
         store.save_box("a1", box)
-        store.save(ROW)
-        assert store.box("a1") == box
+    store.save(ROW)
+    assert store.delivery("a1", "k") is not None
+    assert store.box("a1") == box
     store.remove("a1")
     store.save_box("a1", box)
-    assert store.box("a1") is None
+    assert (store.delivery("a1", "k"), store.box("a1")) == (None, None)
 
 
 def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:

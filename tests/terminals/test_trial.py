@@ -78,16 +78,6 @@ async def test_an_unknown_box_is_tried_and_its_agent_known_by_rest(
     assert taken(ground) == ["Fix the basket", "And the till " * 20]
 
 
-async def test_an_agent_that_is_recognized_while_its_box_is_tried_is_not_known_by_rest(
-    ground: Ground,
-) -> None:
-    new = install(ground, box_program(f"@said\nscripted ❯ @box@then{KNOWN_LAYOUT}"))
-    async with ground.service() as service:
-        terminal = await service.create_session(new)
-        await service.press(terminal.id, "Tab")
-        await reached(service, terminal, TerminalStatus.UNKNOWN)
-
-
 @pytest.mark.parametrize(
     ("look", "seconds", "reason"),
     [
@@ -106,8 +96,10 @@ async def test_a_box_that_takes_no_input_fails_the_start_and_nothing_is_left(
         assert ground.traces() == ("", [])
 
 
-async def test_a_box_that_takes_no_input_any_more_is_refused(ground: Ground) -> None:
-    new = install(ground, box_program(KNOWN_LAYOUT))
+# One that is recognized only while its box is tried is not known by rest.
+@pytest.mark.parametrize("look", [KNOWN_LAYOUT, f"@said\nscripted ❯ @box@then{KNOWN_LAYOUT}"])
+async def test_a_box_that_takes_no_input_any_more_is_refused(ground: Ground, look: str) -> None:
+    new = install(ground, box_program(look))
     async with ground.service() as service:
         terminal = await service.create_session(new)
         await service.press(terminal.id, "Tab")
