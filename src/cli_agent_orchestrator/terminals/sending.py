@@ -284,10 +284,12 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     absent = _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
     if sending.asked_at is not None:
         return absent
+    # A change that is seen may not be reported yet.
+    is_still = min(look.still, look.now - sending.since) >= CLEAR_SECONDS
     if look.draft is None:
         before = squeeze(sending.before.screen) if sending.before else ""
         now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
-        drawn = now != before and (tail in now or look.still >= CLEAR_SECONDS)
+        drawn = now != before and (tail in now or is_still)
         return _press(sending, look) if sending.blind and drawn else absent
     text, last = squeeze(look.draft), squeeze(sending.box.last_draft)
     is_more = text.startswith(last) and text != last and text not in squeeze(sending.message)
@@ -308,7 +310,7 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         sending = _learn(sending, {beside})
     if beside not in sending.box.known:
         return _wait_for_person(sending, look)
-    return _press(sending, look) if ours or look.still >= CLEAR_SECONDS else absent
+    return _press(sending, look) if ours or is_still else absent
 
 
 def compare(draft: str, message: str) -> tuple[bool | None, str]:
