@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.conftest import CAO, Machine
 from tests.e2e.runs import wait_until
+from tests.terminals.boxes import box_program
 
 pytestmark = pytest.mark.tmux
 
@@ -66,6 +67,24 @@ def test_agents_outlive_a_server_that_is_killed(machine: Machine) -> None:
         assert now[works] == pids[works]
         assert found(works)["status"] == "processing"
         assert f"hang {works}" in output(works, "full")
+
+
+def test_an_agent_that_is_known_by_its_box_alone_is_so_after_a_server_was_killed(
+    machine: Machine,
+) -> None:
+    program = machine.home / "agent"
+    program.write_text(box_program("@said\n\nagent> @box"), encoding="utf-8")
+    program.chmod(0o755)
+    machine.env["CAO_SCRIPTED_COMMAND"] = str(program)
+    with machine.server("--no-auth") as server:
+        path = f"/terminals/{session(machine, server.url)['id']}"
+        assert call("POST", f"{server.url}{path}/input", message="one")["confirmed"]
+        server.kill()
+    with machine.server("--no-auth") as again:
+        own = f"{again.url}{path}"
+        wait_until(lambda: call("GET", own)["status"] in ("idle", "completed"))
+        assert call("POST", f"{own}/input", message="two")["confirmed"]
+    assert (machine.work / "taken.txt").read_text().split() == ["one", "two"]
 
 
 def test_where_another_server_is_in_the_way_that_is_said(machine: Machine) -> None:

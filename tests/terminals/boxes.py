@@ -8,6 +8,7 @@ import os, sys, time, tty
 if "--version" in sys.argv:
     sys.exit(print("agent 9.0.0"))
 look, placeholder, takes = {settings!r}
+look, *later = look.split("@then")
 box, said = "", ["Hello."]
 
 
@@ -26,6 +27,7 @@ while True:
     for key in keys if takes else "":
         if key == "\\x7f":
             box = box[:-1]
+            look = later.pop() if later else look
         elif key == "\\x15":
             box = ""
         elif key == "\\t":

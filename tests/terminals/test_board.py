@@ -19,6 +19,7 @@ from cli_agent_orchestrator.terminals.board import (
     LiveTerminal,
     wait_for_change,
 )
+from cli_agent_orchestrator.terminals.sending import BoxMemory
 from cli_agent_orchestrator.terminals.tracker import SignalSource
 from tests.providers.samples import capture
 from tests.terminals.samples import PANE, row, screen
@@ -90,6 +91,14 @@ async def test_a_screen_that_was_there_before_the_server_is_read_when_it_connect
     assert live.status is live.track.screen.status is not TerminalStatus.UNKNOWN
     assert live.alive
     assert live.track.screen.found, "nobody knows since when"
+
+
+async def test_rest_counts_from_before_the_server_was_there() -> None:
+    board, live = board_with()
+    live.remember(BoxMemory(by_rest=True))
+    pane = replace(PANE, wrote_at=board.now() - 9)
+    board.connected([pane], {"%1": screen("nothing that is known")})
+    assert live.status is TerminalStatus.IDLE
 
 
 async def test_only_what_was_there_before_the_server_and_has_no_time_is_found() -> None:

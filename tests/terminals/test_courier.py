@@ -129,7 +129,7 @@ async def test_a_message_of_which_nothing_was_typed_can_be_sent_again_under_its_
     desk.tmux.failures[step] = error
     with pytest.raises(type(error)):
         await desk.send()
-    assert not desk.live.leftover
+    assert not desk.live.box.leftover
     desk.board.screen_changed(WORKING)
     with pytest.raises(InputRefused):
         await desk.send()

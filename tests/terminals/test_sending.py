@@ -20,6 +20,7 @@ from cli_agent_orchestrator.terminals.sending import (
     REDRAW_SECONDS,
     Action,
     AgentLook,
+    BoxMemory,
     Do,
     LookAgain,
     Phase,
@@ -30,14 +31,13 @@ from cli_agent_orchestrator.terminals.sending import (
 from cli_agent_orchestrator.terminals.tracker import REST_SECONDS
 
 IDLE = TerminalStatus.IDLE
-COMPLETED = TerminalStatus.COMPLETED
 PROCESSING = TerminalStatus.PROCESSING
 WAITING = TerminalStatus.WAITING_USER_ANSWER
-ERROR = TerminalStatus.ERROR
 UNKNOWN = TerminalStatus.UNKNOWN
 
 PASTED = Sending(Phase.PASTED, since=0)
 ENTERED = Sending(Phase.ENTERED, since=0, presses=1)
+OURS = BoxMemory(leftover=True)
 
 
 def after(sending: Sending, look: AgentLook) -> Action:
@@ -56,55 +56,67 @@ def test_how_long_the_message_before_may_still_be_seen_is_a_sharp_limit() -> Non
 
 
 def test_what_a_message_of_ours_left_in_the_box_is_cleared_first() -> None:
-    sending = Sending(own_leftover=True)
+    sending = Sending(box=OURS)
     for _ in range(MAX_CLEARS):
         sending, action = advance(sending, AgentLook(0, IDLE, "left over"))
         assert action == Do.CLEAR
     # What stays there may be no text at all.
     stays = replace(sending, before=AgentLook(0, IDLE, "left over"))
     assert after(stays, AgentLook(0, IDLE, "left over")) is Do.PROBE
-    for status in (IDLE, COMPLETED, ERROR):
+    for status in (IDLE, TerminalStatus.COMPLETED, TerminalStatus.ERROR):
         assert after(sending, AgentLook(0, status, "")) == Do.PASTE
 
 
 def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
-    sending = Sending(message="the next one", last_draft="[Pasted text #1 +9 lines]")
+    sending = Sending(message="the next one", box=BoxMemory(last_draft="[Pasted text #1 +9 lines]"))
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Do.CLEAR
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")) is Do.PROBE
+    assert after(Sending(), AgentLook(0, IDLE, PROBE)) is Do.CLEAR
+    unknown = AgentLook(0, UNKNOWN, None, still=REST_SECONDS)
+    assert after(Sending(box=OURS), unknown) is Do.CLEAR
 
 
-@pytest.mark.parametrize("draft", ["first second", "first\n  second", "first[Pasted text #2]"])
-def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> None:
-    sending = Sending(message="second", last_draft="first", phase=Phase.PASTED)
-    sending, action = advance(sending, AgentLook(0, IDLE, draft))
-    assert action == Do.CLEAR
-    assert after(sending, AgentLook(0.1, IDLE, "")) == Do.PASTE
-    stubborn = replace(sending, phase=Phase.PASTED, clears=MAX_CLEARS)
-    given_up = after(stubborn, AgentLook(1, IDLE, draft))
-    assert isinstance(given_up, Delivery)
-    assert not given_up.confirmed
+LONG = " ".join(map(str, range(99)))
+TWICE = "abcdefghijklmnop" * 3
+ABSENT, PERSON = "pasted", "person"
+ENTER, CLEAR = [Do.PRESS_ENTER] * 3, [Do.CLEAR] * 3
+STILL = [None, Do.PRESS_ENTER, ABSENT]
+"""What is done at once, what if nothing moves any more, and what in the end; None is waiting."""
 
 
 @pytest.mark.parametrize(
-    ("message", "draft"),
+    ("message", "draft", "expected"),
     [
-        ("first second", "first\n second"),
-        ("first", "first"),
-        ("x", "x"),
-        ("y", "[Pasted text #2]"),
+        *((message, message, ENTER) for message in ("x", "first", "first second", LONG)),
+        ("first second", "first\n second", ENTER),
+        ("z", "[Pasted text #2]", ENTER),
+        ("\u2800/help", "/help", ENTER),
+        *((LONG, LONG[20:90], ENTER), (TWICE, TWICE[8:32], ENTER)),
+        # The message before it was put back.
+        *(("second", draft, CLEAR) for draft in ("first second", "first[Pasted text #2]")),
+        # A person may have typed it.
+        *(("do it", draft, STILL) for draft in ("d", "first", "not the first")),
+        ("first second", "first se", STILL),
+        # A placeholder
+        *(("do it", draft, [None, None, ABSENT]) for draft in ("", "ask")),
+        *(("do it", draft, [None, None, PERSON]) for draft in ("do it please", "well do it")),
+        (LONG, f"well {LONG[:40]}", [None, None, PERSON]),
+        (LONG, f"{LONG[9:]} and", [None, None, PERSON]),
+        # A row of the interface
+        ("do it", "do it\n? for help", [Do.PRESS_ENTER, Do.PRESS_ENTER, PERSON]),
     ],
 )
-def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:
-    sending = Sending(message=message, last_draft="first", phase=Phase.PASTED)
-    assert after(sending, AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
-    assert after(replace(sending, last_draft=""), AgentLook(0, IDLE, draft)) == Do.PRESS_ENTER
-
-
-@pytest.mark.parametrize("draft", ["first", "not the first"])
-def test_a_text_without_any_of_the_message_must_stand_still_to_be_the_message(draft: str) -> None:
-    sending = Sending(message="z", last_draft="first", phase=Phase.PASTED)
-    assert isinstance(after(sending, AgentLook(0, IDLE, draft)), LookAgain)
-    assert after(sending, AgentLook(0, IDLE, draft, still=QUESTION_SECONDS)) is Do.PRESS_ENTER
+def test_what_is_in_the_box_after_a_paste(
+    message: str, draft: str, expected: list[Do | str | None]
+) -> None:
+    box = BoxMemory(last_draft="first", known=frozenset({"", "ask"}))
+    sending, look = Sending(Phase.PASTED, 0, message=message, box=box), AgentLook(0.5, IDLE, draft)
+    # That the screen has changed may be reported later than it is seen.
+    late = replace(look, now=CLEAR_SECONDS, still=CLEAR_SECONDS)
+    looks = (replace(look, still=9), late, replace(look, now=BOX_SECONDS))
+    actions = [after(sending, one) for one in looks]
+    told = [one.detail.split()[1] if isinstance(one, Delivery) else one for one in actions]
+    assert [None if isinstance(one, LookAgain) else one for one in told] == expected
 
 
 @pytest.mark.parametrize(
@@ -121,10 +133,9 @@ def test_a_question_counts_only_when_it_stays(phase: Phase, draft: str | None) -
 
 
 def test_enter_waits_until_the_text_is_in_the_box() -> None:
-    assert isinstance(after(PASTED, AgentLook(1, IDLE, "")), LookAgain)
-    assert isinstance(after(PASTED, AgentLook(1, IDLE, None)), LookAgain)
+    hidden = replace(PASTED, before=AgentLook(0, IDLE, ""))
+    assert isinstance(after(hidden, AgentLook(1, IDLE, None, screen="m")), LookAgain)
     assert isinstance(after(ENTERED, AgentLook(CONFIRM_SECONDS - 0.01, IDLE, None)), LookAgain)
-    assert after(PASTED, AgentLook(1, IDLE, "[pasted 9000 chars]")) == Do.PRESS_ENTER
 
 
 @pytest.mark.parametrize("sending", [PASTED, ENTERED])
@@ -220,19 +231,16 @@ def test_a_message_in_a_box_that_cannot_be_read_is_followed_on_the_screen() -> N
     assert after(sending, look(1, "> [pasted]", CLEAR_SECONDS)) is Do.PRESS_ENTER
     sending, action = advance(sending, look(0.1, "> do it"))
     assert action is Do.PRESS_ENTER
-    assert after(sending, look(ENTER_SECONDS[0] + 0.1, "> do it")) is Do.PRESS_ENTER
-    taken = after(sending, look(1, "> do it\nsure"))
-    assert isinstance(taken, Delivery)
-    assert taken.confirmed
-
-
-LONG = " ".join(map(str, range(99)))
+    assert isinstance(after(sending, look(BOX_SECONDS, "> do it")), LookAgain)
+    assert isinstance(after(sending, look(0.2, "> do it\nsure")), LookAgain)
 
 
 @pytest.mark.parametrize(
     ("message", "before", "now", "expected"),
     [
         ("do it", "do it", "do\nit", "again"),
+        ("do it", "do it\n? for help", "do it", "again"),
+        ("do it", "Pasted", "Pasted too", "wait"),
         ("do it", "do it", "do it please", "wait"),
         ("do it", "do it", "do", "wait"),
         ("do it", "do it", "my own", "taken"),
@@ -246,27 +254,31 @@ def test_enter_is_pressed_again_only_on_our_text_alone(
 ) -> None:
     sending = replace(ENTERED, message=message, before=AgentLook(0, IDLE, before))
     look = AgentLook(ENTER_SECONDS[0], IDLE, now)
-    assert (after(sending, look) is Do.PRESS_ENTER) == (expected == "again")
+    then, action = advance(sending, look)
+    assert (action is Do.PRESS_ENTER) == (expected == "again") != isinstance(action, LookAgain)
+    assert then.before == sending.before
     late = after(sending, replace(look, now=BOX_SECONDS, still=1))
     assert (isinstance(late, Delivery) and late.confirmed) == (expected == "taken")
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["", "", "", "zq"]), st.booleans()), min_size=50, max_size=50
+        st.tuples(st.sampled_from(["", "", "", "zq", "d"]), st.booleans()), min_size=50, max_size=50
     ),
     st.booleans(),
 )
 def test_enter_is_never_pressed_on_what_a_person_types(
     steps: list[tuple[str, bool]], before: bool
 ) -> None:
-    box, sending = "", Sending(since=0, message="do it")
+    box, pasted, sending = "", "", Sending(since=0, message="do it")
     for number, (typed, hears) in enumerate(steps):
         box = typed + box if before else box + typed
         sending, action = advance(sending, AgentLook(number * 0.6, IDLE, box, still=0.6))
+        # It is drawn a little later.
+        box, pasted = box + pasted, ""
         match action:
             case Do.PASTE:
-                box += "do it"
+                pasted = "do it"
             case Do.PROBE:
                 box += PROBE
             case Do.ERASE:
@@ -278,8 +290,7 @@ def test_enter_is_never_pressed_on_what_a_person_types(
                 break
 
 
-LOOKS = st.builds(
-    lambda status, draft, taken, alive: (status, draft, taken, alive),
+LOOKS = st.tuples(
     st.sampled_from(list(TerminalStatus)),
     st.sampled_from([None, "", "text"]),
     st.sampled_from([None, "UserPromptSubmit"]),
@@ -291,7 +302,7 @@ LOOKS = st.builds(
 def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
     looks: list[tuple[TerminalStatus, str | None, str | None, bool]], leftover: bool
 ) -> None:
-    sending = Sending(own_leftover=leftover)
+    sending = Sending(box=BoxMemory(leftover=leftover))
     pastes, presses = 0, 0
     for step, (status, draft, taken, alive) in enumerate(looks):
         sending, action = advance(sending, AgentLook(step * 1.6, status, draft, taken, alive))
@@ -313,8 +324,31 @@ def test_a_message_is_pasted_once_at_most_and_always_comes_to_an_end(
 ASKED = Sending(Phase.PASTED, since=0, asked_at=0)
 PROBED = Sending(Phase.PROBED, since=0, before=AgentLook(0, IDLE, "x"))
 ERASED = replace(PROBED, phase=Phase.ERASED)
-MERGED = Sending(Phase.PASTED, since=0, clears=MAX_CLEARS, message="b", last_draft="a")
+MERGED = replace(PASTED, clears=MAX_CLEARS, message="b", box=BoxMemory(last_draft="a"))
 PRESSED = replace(ENTERED, presses=len(ENTER_SECONDS))
+
+
+BLIND = replace(ENTERED, blind=True, before=AgentLook(0, UNKNOWN, None, screen="a"))
+
+
+@pytest.mark.parametrize(
+    ("sending", "look", "expected"),
+    [
+        (Sending(), AgentLook(0, IDLE, ""), OURS),
+        (PASTED, AgentLook(0, IDLE, "m"), BoxMemory(last_draft="m")),
+        (ENTERED, AgentLook(0, IDLE, ""), BoxMemory()),
+        (BLIND, AgentLook(1, UNKNOWN, None, screen="b"), BoxMemory(by_rest=True)),
+        (BLIND, AgentLook(1, IDLE, None, screen="b"), BoxMemory()),
+        (PASTED, AgentLook(BOX_SECONDS, IDLE, "m and"), BoxMemory()),
+        (replace(PROBED, blind=True), AgentLook(PROBE_SECONDS, UNKNOWN, None), OURS),
+        (PROBED, AgentLook(0, IDLE, f"{PROBE}\nrow"), BoxMemory(known=frozenset({"", "x", "row"}))),
+    ],
+)
+def test_what_is_known_of_a_box_after_a_step(
+    sending: Sending, look: AgentLook, expected: BoxMemory
+) -> None:
+    box = BoxMemory(leftover=sending.presses > 0 or look.now == BOX_SECONDS)
+    assert advance(replace(sending, message="m", box=box), look)[0].box == expected
 
 
 REFUSED = {
@@ -333,6 +367,8 @@ GIVEN_UP = {
     "older text": (MERGED, AgentLook(1, IDLE, "a b")),
     "right after the message was submitted": (ENTERED, AgentLook(1, IDLE, "x", alive=False)),
     "no sign": (ENTERED, AgentLook(CONFIRM_SECONDS, IDLE, None)),
+    # Enter is not pressed again where the box cannot be read.
+    "no sign that": (BLIND, AgentLook(BOX_SECONDS, UNKNOWN, None, screen="a")),
     "Enter was pressed 5 times": (PRESSED, AgentLook(ENTER_SECONDS[-1], IDLE, "x")),
 }
 TAKEN = {
@@ -340,23 +376,17 @@ TAKEN = {
     "the agent is working": (ENTERED, AgentLook(0, PROCESSING, "x")),
     "the agent asks a question": (replace(ENTERED, asked_at=0), AgentLook(9, WAITING, "x")),
     "the input box is empty again": (ENTERED, AgentLook(0, IDLE, "")),
+    "its screen changed": (BLIND, AgentLook(QUESTION_SECONDS, UNKNOWN, None, screen="b")),
 }
 
 
-@pytest.mark.parametrize("reason", REFUSED)
-def test_a_refusal_says_why(reason: str) -> None:
-    action = after(*REFUSED[reason])
-    assert isinstance(action, Refuse)
-    assert reason in action.reason
-
-
 @pytest.mark.parametrize(
-    ("is_confirmed", "reason"),
-    [*((False, reason) for reason in GIVEN_UP), *((True, reason) for reason in TAKEN)],
+    ("ends", "reason"), [(ends, one) for ends in (REFUSED, GIVEN_UP, TAKEN) for one in ends]
 )
-def test_every_end_says_why_and_after_how_many_presses(is_confirmed: bool, reason: str) -> None:
-    sending, look = (TAKEN if is_confirmed else GIVEN_UP)[reason]
+def test_every_end_says_why(ends: dict[str, tuple[Sending, AgentLook]], reason: str) -> None:
+    sending, look = ends[reason]
     action = after(sending, look)
-    assert isinstance(action, Delivery)
-    assert (action.confirmed, action.enter_presses) == (is_confirmed, sending.presses)
-    assert reason in action.detail
+    assert isinstance(action, Refuse if ends is REFUSED else Delivery)
+    assert reason in (action.reason if isinstance(action, Refuse) else action.detail)
+    if isinstance(action, Delivery):
+        assert (action.confirmed, action.enter_presses) == (ends is TAKEN, sending.presses)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from cli_agent_orchestrator.core.models import Delivery
 from cli_agent_orchestrator.errors import FolderTaken, StoreError
+from cli_agent_orchestrator.terminals.sending import BoxMemory
 from cli_agent_orchestrator.terminals.store import Begun, TerminalRow, TerminalStore
 
 STORED = ("terminals.sqlite3", "server.lock", "server.pid")
@@ -60,7 +61,6 @@ def test_what_a_killed_server_wrote_is_there(tmp_path: Path) -> None:
     store = TerminalStore(tmp_path)
     assert [row.id for row in store.terminals()] == ["a1"]
     assert store.delivery("a1", "key") == Begun("digest", None, 7.0, 3)
-    assert store.unsettled("a1")
     store.close()
 
 
@@ -98,7 +98,7 @@ def test_of_a_full_disk_it_is_said_how_to_make_room(
         TerminalStore(tmp_path)
 
 
-def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
+def test_deliveries_and_what_is_known_of_a_box_are_remembered_until_the_terminal_goes(
     store: TerminalStore,
 ) -> None:
     assert store.delivery("a1", "k") is None
@@ -110,10 +110,15 @@ def test_deliveries_are_remembered_with_their_answer_until_the_terminal_goes(
     store.begin_delivery("a1", "other", BEGUN)
     store.forget_delivery("a1", "other")
     assert store.delivery("a1", "other") is None
+    assert store.box("a1") is None
+    for box in (BoxMemory(leftover=True), BoxMemory(False, "a draft", frozenset({"", "…"}), True)):
+        store.save_box("a1", box)
     store.save(ROW)
     assert store.delivery("a1", "k") is not None
+    assert store.box("a1") == box
     store.remove("a1")
-    assert store.delivery("a1", "k") is None
+    store.save_box("a1", box)
+    assert (store.delivery("a1", "k"), store.box("a1")) == (None, None)
 
 
 def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
@@ -123,23 +128,16 @@ def test_a_store_may_be_closed_by_another_thread(tmp_path: Path) -> None:
         one.submit(TerminalStore, tmp_path).result().close()
 
 
+def _spoil_by_a_table_of_others(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE terminals (id TEXT)")
+
+
 def _spoil_by_garbage(file: Path) -> None:
     file.write_bytes(b"no database at all, but long enough to be taken for one" * 100)
 
 
-def _spoil_by_a_folder(file: Path) -> None:
-    file.mkdir()
-
-
-def _spoil_by_a_table_of_others(file: Path) -> None:
-    with sqlite3.connect(file) as db:
-        db.execute("CREATE TABLE terminals (id TEXT)")
-    db.close()
-
-
-@pytest.mark.parametrize(
-    "spoil", [_spoil_by_garbage, _spoil_by_a_folder, _spoil_by_a_table_of_others]
-)
+@pytest.mark.parametrize("spoil", [_spoil_by_garbage, Path.mkdir, _spoil_by_a_table_of_others])
 def test_a_damaged_store_is_named_and_not_thrown_away(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
@@ -167,18 +165,16 @@ def test_a_full_disk_is_said_in_words_and_the_store_works_again_later(store: Ter
     store.save(replace(ROW, ready=True))
 
 
-def test_a_message_is_unsettled_until_it_is_confirmed_or_another_one_comes(
+def test_no_signal_is_about_an_uncertain_message_once_another_one_comes(
     store: TerminalStore,
 ) -> None:
-    assert not store.unsettled("a1")
+    taken = Delivery(True, "it took it")
     store.begin_delivery("a1", "confirmed", BEGUN)
-    store.end_delivery("a1", "confirmed", Delivery(True, "it took it"))
-    assert not store.unsettled("a1")
+    store.end_delivery("a1", "confirmed", taken)
     store.begin_delivery("a1", "uncertain", BEGUN)
     store.end_delivery("a1", "uncertain", Delivery(False, "no sign"))
-    assert store.unsettled("a1")
     store.outdate("a1")
-    assert not store.unsettled("a1")
+    assert store.delivery("a1", "confirmed") == replace(BEGUN, answer=taken)
     assert store.delivery("a1", "uncertain") == replace(
         BEGUN, answer=Delivery(False, "no sign"), heard=None
     )

@@ -235,6 +235,11 @@ SCENARIOS = {
     "nothing left at work below what a person has opened": f"""
         {IN_BACKGROUND}, 9 screen processing, 10 hook finished revocable
         11 hook finished background=no revocable, 20 screen unknown, 100 = completed""",
+    "what works in the background is hidden for a frame": """
+        8 screen processing title=processing, 9 hook background background=yes revocable
+        9.1 screen processing, 20 screen unknown, 21 screen completed
+        21 = processing until 21+FRAME_SECONDS, 21.03 screen processing, 22 = processing
+        30 screen completed, 30+FRAME_SECONDS = completed""",
     "what works in the background": """
         9 screen completed, 10 hook background revocable, 10 = processing
         10+HOOK_HOLD = completed, 11 screen processing, 1000 = processing""",

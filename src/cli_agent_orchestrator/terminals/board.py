@@ -21,6 +21,7 @@ from ..errors import NotFound
 from ..providers.base import AgentSignal, Provider, SignalKind, read_states
 from ..providers.screen import find
 from . import tracker
+from .sending import BoxMemory
 from .store import TerminalRow
 from .tmux import PaneInfo, PaneScreen
 from .tracker import SignalSource, Track, Verdict
@@ -101,18 +102,9 @@ class LiveTerminal(Struct):
     """Runs while no more of the agent's actions are published."""
     told_action: str = ""
     published: tuple[TerminalStatus, bool, bool, str] = (TerminalStatus.UNKNOWN, True, False, "")
-    """What was last published: the status, whether it lives, whether the agent itself reported a
-    question, when it goes on by itself.
-    """
-    leftover: bool = False
-    """May an unconfirmed message of ours still be in its input box?"""
-    unsettled: bool = False
-    """Has the store a last message of unknown outcome?"""
-    last_draft: str = ""
-    """The last message as the box showed it: agents may put it back there."""
+    """What was last published: status, life, a question of its own report, when it goes on."""
+    box: BoxMemory = BoxMemory()
     pieces: Callable[[str], list[str]] | None = None
-    known: frozenset[str] = frozenset({""})
-    """What is no draft in its input box: it was there before anybody typed, or gave way."""
     records: set[Path] = field(default_factory=set)
     """The session records that were found; a person may go back to an older one."""
 
@@ -151,6 +143,9 @@ class LiveTerminal(Struct):
         may_go_on = (SignalKind.WORKING, SignalKind.WAITING, SignalKind.CONSULTED)
         if signal.kind not in (*may_go_on, SignalKind.SHORTENED):
             self.action = signal.action
+
+    def remember(self, box: BoxMemory) -> None:
+        self.box, self.track = box, replace(self.track, by_rest=box.by_rest)
 
     def notify(self) -> None:
         self.changed.set()
@@ -224,8 +219,9 @@ class Board:
         return self._terminals.get(live.row.id) is live
 
     def add(self, row: TerminalRow, provider: Provider) -> LiveTerminal:
-        track = Track(keeps_record=bool(provider.record_pattern), by_rest=provider.by_rest)
+        track = Track(keeps_record=bool(provider.record_pattern))
         live = LiveTerminal(row, provider, last_active=row.created_at, track=track)
+        live.remember(BoxMemory(by_rest=provider.by_rest))
         self._terminals[row.id] = live
         return live
 
@@ -298,8 +294,12 @@ class Board:
             if pane is not None:
                 self._forget_pane(live)
                 self.opened(live, pane)
+                is_first = live.screen is None
                 if pane.pane in screens:
                     self._see(live, screens[pane.pane])
+                if is_first and pane.wrote_at:
+                    # tmux counts in whole seconds.
+                    live.track = replace(live.track, screen_changed_at=pane.wrote_at + 1)
                 if pane.dead:
                     self._end(live, pane.exit_code)
                 self.refresh(live)

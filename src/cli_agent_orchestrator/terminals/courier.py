@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from ..errors import (
     InputRefused,
     OrchestratorError,
     StartError,
+    StoreError,
     TmuxCommandError,
     TmuxError,
     UsageError,
@@ -21,9 +23,10 @@ from ..providers.base import SIGN_IN, Provider
 from ..providers.screen import strip_escapes
 from . import sending, tracker
 from .board import Board, LiveTerminal, wait_for_change
-from .sending import AgentLook, Do, Phase, Sending
+from .sending import AgentLook, Do, Sending
 from .store import Begun, TerminalStore
 from .tmux import Tmux
+from .tracker import SignalSource
 
 NEXT_PASTE = "\x1b[201~\x1b[200~"
 """Ends a bracketed paste and begins another."""
@@ -96,9 +99,7 @@ class Courier:
                 if begun.digest != digest:
                     raise UsageError(f"the idempotency key {key!r} was used for another message")
                 return await self._settle(live, text, key, begun)
-        if live.unsettled:
-            await asyncio.to_thread(self._store.outdate, live.row.id)
-            live.unsettled = False
+        await asyncio.to_thread(self._store.outdate, live.row.id)
         if key is None:
             return await self._type(live, text)
         begun = Begun(digest, None, self._board.now(), live.prompts)
@@ -112,7 +113,6 @@ class Courier:
 
     async def _note(self, live: LiveTerminal, key: str, delivery: Delivery) -> Delivery:
         await asyncio.to_thread(self._store.end_delivery, live.row.id, key, delivery)
-        live.unsettled = not delivery.confirmed
         return delivery
 
     async def _settle(self, live: LiveTerminal, text: str, key: str, begun: Begun) -> Delivery:
@@ -126,8 +126,11 @@ class Courier:
             return known
         if live.taken and live.prompts > begun.heard and live.taken_at >= begun.at:
             return await self._note(live, key, Delivery(True, live.taken.detail))
-        look = await look_at(self._tmux, live, self._board.now())
-        if live.leftover and sending.squeeze(look.draft or "") not in live.known:
+        look = await look_at(self._tmux, live, Sending(), self._board.now())
+        draft = look.draft or ""
+        is_empty = sending.squeeze(draft) in live.box.known
+        ours, _ = sending.compare(draft, as_text(text, live.provider))
+        if live.box.leftover and not is_empty and ours is not False:
             return await self._note(live, key, await self._type(live, text))
         if look.status is TerminalStatus.PROCESSING:
             return await self._note(live, key, Delivery(True, "the agent is working"))
@@ -135,94 +138,84 @@ class Courier:
 
     async def _type(self, live: LiveTerminal, text: str) -> Delivery:
         """Type a message. A raised error means that nothing was typed."""
-        state = Sending(
-            since=self._board.now(),
-            own_leftover=live.leftover,
-            message=as_text(text, live.provider),
-            last_draft=live.last_draft,
-            known=live.known,
-        )
-        entered_at = 0.0
-        typed = False
+        message = as_text(text, live.provider)
+        state = Sending(since=self._board.now(), message=message, box=live.box)
+        leftover, typed = live.box.leftover, False
         try:
             while True:
-                changed = live.changed
-                now, tried = self._board.now(), typed or state.trials + state.clears > 0
-                look = await look_at(self._tmux, live, now, entered_at, typed=tried)
-                state, action = sending.advance(state, look)
-                live.known = state.known
+                state, action = await proceed(self._tmux, live, state, self._board.now)
                 pane = live.pane or ""
                 match action:
                     case Do.PASTE:
-                        before = live.leftover
-                        live.leftover = typed = True
                         try:
-                            pieces = live.pieces(state.message) if live.pieces else [state.message]
+                            await self._save(live)
+                            typed = True
+                            pieces = live.pieces(message) if live.pieces else [message]
                             marked = live.provider.marks_pastes or len(pieces) > 1
                             data = NEXT_PASTE.join(pieces).encode()
                             await self._tmux.paste(pane, data, marked=marked)
-                        except TmuxCommandError:
-                            live.leftover, typed = before, False
+                        except (StoreError, TmuxCommandError):
+                            live.remember(replace(live.box, leftover=leftover))
+                            typed = False
                             raise
                     case Do.PRESS_ENTER:
-                        entered_at = entered_at or self._board.now()
-                        live.last_draft = look.draft or ""
                         await self._tmux.press(pane, live.provider.submit_keys)
                         self._entered(live)
-                    case Do() | sending.LookAgain():
-                        await carry_out(self._tmux, live, action, changed)
                     case sending.Refuse(reason):
-                        live.leftover |= state.blind and state.phase is not Phase.CHECKING
                         raise _refusal(live, reason)
                     case Delivery():
-                        if action.detail == sending.PERSON_TYPED:
-                            # What is in the box is not ours alone, and not ours to clear.
-                            live.leftover = False
                         if action.confirmed:
-                            live.leftover = False
-                            screen = live.track.screen
-                            unknown = screen and screen.status is TerminalStatus.UNKNOWN
-                            by_rest = live.track.by_rest or bool(state.blind and unknown)
-                            live.track = replace(live.track, by_rest=by_rest)
-                            self._board.submitted(live, action.detail, entered_at)
+                            self._board.submitted(live, action.detail, state.entered_at)
                         return action
         except TmuxError as error:
             if not typed:
                 raise
             return Delivery(False, f"it is not known what became of the message: {error}")
+        finally:
+            # An error would say that nothing was typed.
+            with suppress(StoreError):
+                await self._save(live)
+
+    async def _save(self, live: LiveTerminal) -> None:
+        await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
 
 
-async def look_at(
-    tmux: Tmux, live: LiveTerminal, now: float, entered_at: float = 0.0, *, typed: bool = False
-) -> AgentLook:
-    draft, text = None, ""
-    asks = False
+async def proceed(
+    tmux: Tmux, live: LiveTerminal, state: Sending, now: Callable[[], float]
+) -> tuple[Sending, Do | sending.Refuse | Delivery]:
+    """Wait, try and clear the box until something else is to be done, or all is over."""
+    keys = {Do.PROBE: (sending.PROBE,), Do.ERASE: ("BSpace",), Do.CLEAR: live.provider.clear_keys}
+    while True:
+        changed = live.changed
+        state, action = sending.advance(state, await look_at(tmux, live, state, now()))
+        live.remember(state.box)
+        within = sending.CLEAR_SECONDS if action is Do.CLEAR else sending.LOOK_SECONDS
+        if isinstance(action, sending.LookAgain):
+            within = action.within
+        elif isinstance(action, Do) and action in keys:
+            await tmux.press(live.pane or "", keys[action])
+        else:
+            return state, action
+        await wait_for_change(changed, within)
+
+
+async def look_at(tmux: Tmux, live: LiveTerminal, state: Sending, now: float) -> AgentLook:
+    draft, text, shown = None, "", TerminalStatus.UNKNOWN
     if live.alive and live.pane is not None:
         screen = await tmux.read_ansi(live.pane)
         draft, text = live.provider.draft(screen), strip_escapes(screen)
-        now_seen = live.provider.detect_status(text)
-        asks = now_seen is TerminalStatus.WAITING_USER_ANSWER
+        shown = live.provider.detect_status(text)
     track = live.track
-    if typed:
+    if state.has_typed:
         # That changes the screen, so that an earlier message of ours may count as work again.
-        track = replace(tracker.without_submission(track), by_rest=False)
-    status = TerminalStatus.WAITING_USER_ANSWER if asks else tracker.judge(track, now).status
-    taken = live.taken.detail if live.taken and 0 < entered_at <= live.taken_at else None
+        ours = track.signal_source == SignalSource.SUBMISSION
+        track = replace(track, signal=None if ours else track.signal, by_rest=False)
+    status = tracker.judge(track, now).status
+    if status is TerminalStatus.UNKNOWN or shown is TerminalStatus.WAITING_USER_ANSWER:
+        status = shown
+    taken = live.taken.detail if live.taken and 0 < state.entered_at <= live.taken_at else None
     still = now - live.track.screen_changed_at
     return AgentLook(now, status, draft, taken, live.alive, text, still)
-
-
-async def carry_out(
-    tmux: Tmux, live: LiveTerminal, action: Do | sending.LookAgain, changed: asyncio.Event
-) -> None:
-    within = sending.LOOK_SECONDS
-    if isinstance(action, sending.LookAgain):
-        within = action.within
-    else:
-        clear, keys = live.provider.clear_keys, {Do.PROBE: sending.PROBE, Do.ERASE: "BSpace"}
-        await tmux.press(live.pane or "", clear if action is Do.CLEAR else (keys[action],))
-        within = sending.CLEAR_SECONDS if action is Do.CLEAR else within
-    await wait_for_change(changed, within)
 
 
 def _refusal(live: LiveTerminal, reason: str) -> OrchestratorError:

@@ -27,8 +27,8 @@ from ..providers.base import (
 )
 from ..settings.config import ServerConfig
 from .board import LiveTerminal, reached, wait_for_change
-from .courier import carry_out, look_at
-from .sending import LOOK_SECONDS, Do, LookAgain, Refuse, Sending, advance, squeeze
+from .courier import look_at, proceed
+from .sending import LOOK_SECONDS, Do, Refuse, Sending, squeeze
 from .tmux import Command, Tmux
 
 PACKAGED = Path(__file__).parent.parent / "profiles"
@@ -107,9 +107,7 @@ NOT_INHERITED_PATTERN = (
     r"|(COLOR)?TERM$|TERM_(PROGRAM|PROGRAM_VERSION|SESSION_ID)$|LC_TERMINAL|COLUMNS$|LINES$"
     r"|VTE_VERSION$|ITERM_|KITTY_|WEZTERM_|GHOSTTY_|ALACRITTY_|KONSOLE_|WT_SESSION$"
 )
-"""Our own variables, and those of an outer tmux, of an agent that started us, and of the terminal
-that the server was started in: tmux describes the agent's own terminal.
-"""
+"""Our own variables, and those of an outer tmux, agent and terminal: tmux sets the agent's own."""
 
 
 def agent_environment(
@@ -217,8 +215,9 @@ class Launcher(Struct):
             if seen is not None and seen.at_rest:
                 # What stands in its box now is no draft: nobody has typed yet.
                 with suppress(TmuxError):
-                    look = await look_at(self.tmux, live, self.clock.now())
-                    live.known |= {squeeze(look.draft or "")}
+                    look = await look_at(self.tmux, live, Sending(), self.clock.now())
+                    known = live.box.known | {squeeze(look.draft or "")}
+                    live.remember(replace(live.box, known=known, leftover=False))
                 return
             left = deadline - self.clock.monotonic()
             if seen is TerminalStatus.UNKNOWN and live.text.strip():
@@ -229,9 +228,8 @@ class Launcher(Struct):
                 took = self.clock.monotonic() - deadline + self.config.start_seconds
                 raise StartError(live.row.provider, _not_ready(live, took, tried), live.text)
             asks = seen is TerminalStatus.WAITING_USER_ANSWER
-            changed = await wait_for_change(
-                live.changed, min(left, DIALOG_SECONDS if asks else left)
-            )
+            seconds = min(left, DIALOG_SECONDS if asks else left)
+            changed = await wait_for_change(live.changed, seconds)
             if asks and not changed:
                 reason = "it asks a question that only a person can answer; start it once by hand"
                 raise StartError(live.row.provider, reason, live.text)
@@ -244,23 +242,18 @@ class Launcher(Struct):
         still = self.clock.now() - live.track.screen_changed_at
         if live.text in tried:
             return STUCK_SECONDS - still
-        has_box = live.provider.draft(live.text) is not None
-        due = LOADING_SECONDS if has_box else TRY_SECONDS
+        due = LOADING_SECONDS if live.provider.draft(live.text) is not None else TRY_SECONDS
         if still < due:
             return due - still
         text = live.text
-        state = Sending(since=self.clock.now(), fresh=True, own_leftover=bool(tried))
-        while text not in tried:
-            changed, now = live.changed, self.clock.now()
-            state, action = advance(state, await look_at(self.tmux, live, now, typed=True))
-            match action:
-                case Do.PASTE:
-                    live.known, tried[text] = state.known, ""
-                    live.track = replace(live.track, by_rest=True, screen_changed_at=now)
-                case Refuse(reason):
-                    tried[text] = reason
-                case Do() | LookAgain():
-                    await carry_out(self.tmux, live, action, changed)
+        box = replace(live.box, leftover=bool(tried))
+        state = Sending(since=self.clock.now(), fresh=True, box=box)
+        state, action = await proceed(self.tmux, live, state, self.clock.now)
+        tried[text] = action.reason if isinstance(action, Refuse) else ""
+        if action is Do.PASTE:
+            by_rest = state.before is not None and state.before.status is TerminalStatus.UNKNOWN
+            live.remember(replace(state.box, leftover=False, by_rest=by_rest))
+            live.track = replace(live.track, screen_changed_at=self.clock.now())
         return LOOK_SECONDS
 
     async def pass_dialog(self, live: LiveTerminal) -> None:

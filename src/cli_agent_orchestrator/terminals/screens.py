@@ -130,7 +130,6 @@ LAST_FRAME_SECONDS = 1.0
 FolderOf = Callable[[TerminalFacts], Folder | None]
 """Finds the folder for the recording of a terminal; None if it has none. May block."""
 
-
 Recording = tuple[LiveTerminal, asyncio.Task[None], asyncio.Event]
 
 

@@ -7,15 +7,14 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
    is cleared first.
 2. What is not known is tried: a sign is typed, seen and taken back. Text that gives way to it, or
    stands in rows below it, is a part of the interface, and `known` from then on. Text beside it is
-   a draft. A box that cannot be read is one if the sign changes little but its own row; then
-   only the screen can tell what becomes of the message (`blind`).
+   a draft. A box that cannot be read (`blind`) is one if the sign changes little but its own row.
 3. Enter is pressed only after the pasted text is seen in the box: a paste that is still being
    read swallows it. Text that came behind what the box held before is taken back. Before every
    Enter the box must hold no text of a person beside ours.
 4. Taken means: the agent's own signal after the Enter, a busy screen, or an input box that is
    empty again, or has another text, after it held ours.
-5. Text that stays in the box is an Enter that got lost: it is pressed again, a few times, after
-   longer and longer waits.
+5. Text that is seen to stay in the box is an Enter that got lost: it is pressed again, a few
+   times, after longer and longer waits.
 6. What was not confirmed is never called sent.
 7. A question counts when it stays: half a frame may look like one.
 """
@@ -41,8 +40,8 @@ END_LENGTH = 16
 """So many characters tell the begin or the end of a message."""
 MOST_SHOWN = 20_000
 """A box shows at most so many characters of the begin or the end of a message."""
-# The lines of frames
-FRAME_PATTERN = r"[\u2500-\u259f]+"
+# The lines of frames, and a blank that guards a message
+FRAME_PATTERN = r"[\u2500-\u259f\u2800]+"
 # [Pasted text #1 +9 lines]        [4,000 chars]
 FOLD_PATTERN = r"\[[^\]]*\d"
 REDRAW_SECONDS = 2.0
@@ -51,10 +50,7 @@ BOX_SECONDS = 10.0
 """How long a pasted text may take to appear in the input box."""
 CLEAR_SECONDS = 1.0
 ENTER_SECONDS = (1.0, 1.0, 2.0, 3.0, 5.0)
-"""After how long a text that is still in the box means a lost Enter: the first, the second …
-
-An agent that is slow at its start takes none for a while.
-"""
+"""After how long a text still in the box means a lost Enter. An agent may be slow at its start."""
 QUESTION_SECONDS = 0.3
 """How long a question must be in sight to count."""
 CONFIRM_SECONDS = 6.0
@@ -86,19 +82,27 @@ class AgentLook(Struct, frozen=True):
     """For how long the screen has not changed."""
 
 
+class BoxMemory(Struct, frozen=True):
+    """What is known of an input box. It is saved: a server that is started anew goes on by it."""
+
+    leftover: bool = False
+    """May text in it come from a message of ours that was not confirmed?"""
+    last_draft: str = ""
+    """The last message as the box showed it when it was submitted: agents may put it back."""
+    known: frozenset[str] = frozenset({""})
+    """What was in the box, squeezed, and is no draft."""
+    by_rest: bool = False
+    """Is nothing known of the agent but its box, so that only rest tells the end of its work?"""
+
+
 class Sending(Struct, frozen=True):
     phase: Phase = Phase.CHECKING
     since: float = -REDRAW_SECONDS
     presses: int = 0
     clears: int = 0
-    own_leftover: bool = False
-    """May text in the box come from an earlier message of ours that was not confirmed?"""
     asked_at: float | None = None
     message: str = ""
-    last_draft: str = ""
-    """The previous message as the box showed it when it was submitted."""
-    known: frozenset[str] = frozenset({""})
-    """What was in the box, squeezed, and is no draft."""
+    box: BoxMemory = BoxMemory()
     fresh: bool = False
     """Has nobody been able to type yet?"""
     trials: int = 0
@@ -109,6 +113,14 @@ class Sending(Struct, frozen=True):
     """Why nothing will be typed once the sign is taken back."""
     before: AgentLook | None = None
     """How it was when the present phase began; of the last one, at the first Enter."""
+
+    @property
+    def entered_at(self) -> float:
+        return self.before.now if self.before and self.presses else 0.0
+
+    @property
+    def has_typed(self) -> bool:
+        return self.phase is not Phase.CHECKING or self.trials + self.clears > 0
 
 
 class Do(Enum):
@@ -138,15 +150,14 @@ REFUSALS = {
     TerminalStatus.PROCESSING: "the agent is working; send again when it is at rest",
     TerminalStatus.WAITING_USER_ANSWER: "the agent asks a question that a person has to answer",
 }
-UNSENT = "there is unsent text in its input box; send or clear it first"
 MAY_BE_DRAFT = "what is typed appears beside a text that may be a draft"
+UNSENT = "there is unsent text in its input box; send or clear it first"
 
 
 def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
-    if look.status is not TerminalStatus.WAITING_USER_ANSWER:
-        sending = replace(sending, asked_at=None)
-    elif sending.asked_at is None:
-        sending = replace(sending, asked_at=look.now)
+    since = look.now if sending.asked_at is None else sending.asked_at
+    asks = look.status is TerminalStatus.WAITING_USER_ANSWER
+    sending = replace(sending, asked_at=since if asks else None)
     match sending.phase:
         case Phase.CHECKING:
             return _check(sending, look)
@@ -172,16 +183,17 @@ def _check(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if look.status in REFUSALS:
         return sending, Refuse(REFUSALS[look.status])
     is_known = look.status is not TerminalStatus.UNKNOWN
-    is_empty = sending.blind if look.draft is None else squeeze(look.draft) in sending.known
+    is_empty = sending.blind if look.draft is None else squeeze(look.draft) in sending.box.known
     if is_empty and (is_known or sending.trials):
-        return replace(sending, phase=Phase.PASTED, since=look.now, before=look), Do.PASTE
+        box = replace(sending.box, leftover=True)
+        return replace(sending, phase=Phase.PASTED, since=look.now, before=look, box=box), Do.PASTE
     if is_known and look.draft is not None:
         return _make_room(sending, look)
     if look.still < REST_SECONDS:
         if look.now >= sending.since + BOX_SECONDS:
             return sending, Refuse("its screen is not recognized, and changes all the time")
         return sending, LookAgain(max(REST_SECONDS - look.still, LOOK_SECONDS))
-    if sending.own_leftover and not sending.clears:
+    if sending.box.leftover and not sending.clears:
         return replace(sending, clears=1), Do.CLEAR
     return _probe(sending, look)
 
@@ -192,7 +204,7 @@ def _make_room(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     left = sending.since + REDRAW_SECONDS - look.now
     if left > 0:
         return replace(sending, before=first), LookAgain(min(left, LOOK_SECONDS))
-    ours = sending.own_leftover or look.draft == sending.last_draft
+    ours = sending.box.leftover or look.draft == sending.box.last_draft
     if (ours or not squeeze(look.draft).strip(PROBE)) and sending.clears < MAX_CLEARS:
         return replace(sending, clears=sending.clears + 1), Do.CLEAR
     # Never between the letters of a person who types.
@@ -220,22 +232,25 @@ def _see_probe(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     seen = replace(sending, blind=sending.blind or look.draft is None)
     old, new = _texts(seen, look)
     if new.count(PROBE) != old.count(PROBE) + 1:
-        refuse = Refuse("it takes no input: a sign that was typed did not appear")
-        return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
+        return _wait_for_trial(sending, look, "it takes no input: a typed sign did not appear")
     sending = seen
     above, _, rest = new.partition(PROBE)
     row = (above.rpartition("\n")[2] if sending.blind else above) + rest.partition("\n")[0]
     text, refusal = squeeze(row), ""
-    as_ever = text in sending.known or (sending.fresh and (sending.blind or text == squeeze(old)))
-    if not as_ever and (not sending.blind or re.search(r"\w", text)):
+    as_ever = sending.fresh and (sending.blind or text == squeeze(old))
+    if not (as_ever or text in sending.box.known) and (not sending.blind or re.search(r"\w", text)):
         refusal = MAY_BE_DRAFT if sending.blind else UNSENT
     rows = zip_longest(old.split("\n"), new.split("\n"), fillvalue="")
     if sending.blind and sum(then.rstrip() != now.rstrip() for then, now in rows) > MOST_CHANGED:
         refusal = "what is typed changes its screen as a search or a list does"
     found = {text} if sending.blind else {squeeze(old), squeeze(above + rest)}
-    known = sending.known if refusal else sending.known | found
-    erased = replace(sending, phase=Phase.ERASED, since=look.now, known=known, refusal=refusal)
-    return erased, Do.ERASE
+    if not refusal:
+        sending = _learn(sending, found)
+    return replace(sending, phase=Phase.ERASED, since=look.now, refusal=refusal), Do.ERASE
+
+
+def _learn(sending: Sending, found: set[str]) -> Sending:
+    return replace(sending, box=replace(sending.box, known=sending.box.known | found))
 
 
 def _texts(sending: Sending, look: AgentLook) -> tuple[str, str]:
@@ -251,8 +266,13 @@ def _see_it_gone(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if new.count(PROBE) <= old.count(PROBE) and (sending.blind or look.draft is not None):
         sending = replace(sending, phase=Phase.CHECKING, since=look.now, before=None)
         return (sending, Refuse(sending.refusal)) if sending.refusal else _check(sending, look)
-    refuse = Refuse("a sign that was typed to try its input box could not be taken back")
-    return _wait(sending, look, PROBE_SECONDS if look.alive else 0, refuse)
+    return _wait_for_trial(sending, look, "a typed sign could not be taken back")
+
+
+def _wait_for_trial(sending: Sending, look: AgentLook, reason: str) -> tuple[Sending, Action]:
+    sending, action = _wait(sending, look, PROBE_SECONDS if look.alive else 0, Refuse(reason))
+    leftover = sending.box.leftover or (sending.blind and isinstance(action, Refuse))
+    return replace(sending, box=replace(sending.box, leftover=leftover)), action
 
 
 def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
@@ -260,115 +280,104 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         return _give_up(sending, "its program ended while the message was being typed")
     if _is_asked(sending, look):
         return _give_up(sending, "a question came up before the message was submitted")
-    if look.draft and is_merged(look.draft, sending):
-        # The box is emptied and all begins anew; nothing has been submitted.
+    reason = "the pasted text did not appear in the input box"
+    absent = _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
+    if sending.asked_at is not None:
+        return absent
+    # A change that is seen may not be reported yet.
+    is_still = min(look.still, look.now - sending.since) >= CLEAR_SECONDS
+    if look.draft is None:
+        before = squeeze(sending.before.screen) if sending.before else ""
+        now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
+        drawn = now != before and (tail in now or is_still)
+        return _press(sending, look) if sending.blind and drawn else absent
+    text, last = squeeze(look.draft), squeeze(sending.box.last_draft)
+    is_more = text.startswith(last) and text != last and text not in squeeze(sending.message)
+    if last and is_more:
+        # Claude Code 2.1.105 puts a message back when its turn was over in no time: the box is
+        # emptied and all begins anew; nothing has been submitted.
         if sending.clears == MAX_CLEARS:
             return _give_up(sending, "older text in its input box could not be cleared")
-        again = replace(sending, phase=Phase.CHECKING, since=look.now, own_leftover=True)
+        again = replace(sending, phase=Phase.CHECKING, since=look.now)
         return replace(again, clears=sending.clears + 1), Do.CLEAR
-    reason = "the pasted text did not appear in the input box"
-    if sending.asked_at is None:
-        if look.draft is None and sending.blind:
-            before = squeeze(sending.before.screen) if sending.before else ""
-            now, tail = squeeze(look.screen), squeeze(sending.message)[-END_LENGTH:]
-            if now != before and (tail in now or look.still >= CLEAR_SECONDS):
-                return _press(sending, look)
-        elif look.draft is not None and squeeze(look.draft) not in sending.known:
-            sending = _learn_rows(sending, look)
-            if beside(look.draft, sending.message) not in sending.known:
-                reason = PERSON_TYPED
-            elif shows_ours(look.draft, sending.message) or look.still >= QUESTION_SECONDS:
-                return _press(sending, look)
+    if text in sending.box.known:
+        return absent
+    ours, beside = compare(look.draft, sending.message)
+    rows = look.draft.split("\n")
+    below = {squeeze("".join(rows[row:])) for row in range(1, len(rows))}
+    if beside in below and look.now - sending.since <= CLEAR_SECONDS:
+        # Whole rows that come below a message as it appears are a part of the interface.
+        sending = _learn(sending, {beside})
+    if beside not in sending.box.known:
+        return _wait_for_person(sending, look)
+    return _press(sending, look) if ours or is_still else absent
+
+
+def compare(draft: str, message: str) -> tuple[bool | None, str]:
+    """Return whether a box holds our message, and what it holds besides, squeezed.
+
+    It may show only a part of a long message, or a mark in its place. None means so little that a
+    person may have typed it.
+    """
+    text, ours = squeeze(draft), squeeze(message)
+    if ours and ours in text:
+        return True, text.replace(ours, "", 1)
+    beside = ""
+    if len(ours) > END_LENGTH:
+        above, head, _ = text.partition(ours[:END_LENGTH])
+        _, tail, below = text.rpartition(ours[-END_LENGTH:])
+        beside = (above if head and above not in ours else "") + (below if tail else "")
+    shared = [end in text for end in (ours[:END_LENGTH], ours[-END_LENGTH:])]
+    shared += [end in ours for end in (text[:END_LENGTH], text[-END_LENGTH:])]
+    if re.search(FOLD_PATTERN, draft) or (any(shared) and len(text) >= min(len(ours), END_LENGTH)):
+        return True, beside
+    return None if any(shared) else False, beside
+
+
+def _wait_for_person(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
+    # What is in the box is not ours alone, and not ours to clear.
+    sending = replace(sending, box=replace(sending.box, leftover=False))
+    reason = "a person typed into the input box beside the message; Enter was not pressed"
     return _wait(sending, look, BOX_SECONDS, Delivery(False, reason, sending.presses))
-
-
-PERSON_TYPED = "a person typed into the input box beside the message; Enter was not pressed"
-
-
-def beside(draft: str, message: str) -> str:
-    """Return what a box holds beside our message, squeezed, as far as that can be told.
-
-    It may show only a part of a long message, or a mark in its place.
-    """
-    held, ours = squeeze(draft), squeeze(message)
-    if ours and ours in held:
-        return held.replace(ours, "", 1)
-    if len(ours) <= END_LENGTH:
-        return ""
-    above, head, _ = held.partition(ours[:END_LENGTH])
-    _, tail, below = held.rpartition(ours[-END_LENGTH:])
-    return (above if head and above not in ours else "") + (below if tail else "")
-
-
-def shows_ours(draft: str, message: str) -> bool:
-    """Is a part of our message in the box, or the mark of a folded paste?"""
-    held, ours = squeeze(draft), squeeze(message)
-    ends = (ours[:END_LENGTH], ours[-END_LENGTH:])
-    return held in ours or any(end in held for end in ends) or bool(re.search(FOLD_PATTERN, draft))
-
-
-def _learn_rows(sending: Sending, look: AgentLook) -> Sending:
-    """Take whole rows that come below a message as it appears for a part of the interface."""
-    text = beside(look.draft or "", sending.message)
-    rows = (look.draft or "").split("\n")
-    alone = any(squeeze("".join(rows[row:])) == text for row in range(1, len(rows)))
-    if text in sending.known or not alone or look.now - sending.since > CLEAR_SECONDS:
-        return sending
-    return replace(sending, known=sending.known | {text})
-
-
-def is_ours_still(sending: Sending, look: AgentLook) -> bool | None:
-    """Is our text alone in the box, as at the first Enter? None if it may be a part of it."""
-    if look.draft is None or sending.before is None:
-        return True
-    now, then = squeeze(look.draft), squeeze(sending.before.draft or "")
-    ours = squeeze(sending.message)
-    # As before, or more of it is drawn.
-    if now in (then, ours) or (now in ours and len(now) >= len(then)):
-        return True
-    shared = now[:END_LENGTH] in ours or now[-END_LENGTH:] in ours
-    return None if shared or ours in now or then in now else False
-
-
-def is_merged(draft: str, sending: Sending) -> bool:
-    """Does a draft hold the message before this one as well?
-
-    Claude Code 2.1.105 puts a message back into the box when its turn was over in no time.
-    """
-    before = sending.last_draft
-    if not before or draft == before or not draft.startswith(before):
-        return False
-    return squeeze(draft) != squeeze(sending.message)
 
 
 def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     before = sending.before if sending.presses else look
-    pressed = replace(sending, phase=Phase.ENTERED, since=look.now, before=before)
+    box = replace(sending.box, last_draft=look.draft or "")
+    pressed = replace(sending, phase=Phase.ENTERED, since=look.now, before=before, box=box)
     return replace(pressed, presses=sending.presses + 1), Do.PRESS_ENTER
 
 
 def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     waited = look.now - sending.since
     if sign := _sign_of(sending, look, waited):
-        return sending, Delivery(True, sign, sending.presses)
+        return _taken(sending, look, sign)
     if not look.alive:
         return _give_up(sending, "its program ended right after the message was submitted")
-    if look.draft is None and not sending.blind:
+    if look.draft is None:
+        # A second Enter may be one too many where nobody sees what it is for.
         lost = Delivery(False, "no sign that the agent took the message", sending.presses)
-        return _wait(sending, look, CONFIRM_SECONDS, lost)
+        return _wait(sending, look, BOX_SECONDS if sending.blind else CONFIRM_SECONDS, lost)
     if waited < ENTER_SECONDS[sending.presses - 1]:
         return sending, LookAgain(_pause(sending, look))
-    ours = is_ours_still(sending, look)
-    if ours is False and look.still >= QUESTION_SECONDS:
-        return sending, Delivery(True, "the input box has another text", sending.presses)
-    if not ours:
-        return _wait(sending, look, BOX_SECONDS, Delivery(False, PERSON_TYPED, sending.presses))
+    text, ours = squeeze(look.draft), squeeze(sending.message)
+    then = squeeze(sending.before.draft or "") if sending.before else text
+    is_drawn_on = text in ours and len(text) >= len(then)
+    if text not in (then, ours) and not is_drawn_on:
+        is_other = compare(look.draft, sending.message)[0] is False and then not in text
+        if is_other and look.still >= QUESTION_SECONDS:
+            return _taken(sending, look, "the input box has another text")
+        return _wait_for_person(sending, look)
     if sending.presses == len(ENTER_SECONDS):
-        return _give_up(
-            sending,
-            f"Enter was pressed {sending.presses} times and the text is still in the input box",
-        )
+        why = f"Enter was pressed {sending.presses} times and the text is still in the input box"
+        return _give_up(sending, why)
     return _press(sending, look)
+
+
+def _taken(sending: Sending, look: AgentLook, sign: str) -> tuple[Sending, Action]:
+    unknown = sending.blind and look.status is TerminalStatus.UNKNOWN
+    box = replace(sending.box, leftover=False, by_rest=sending.box.by_rest or unknown)
+    return replace(sending, box=box), Delivery(True, sign, sending.presses)
 
 
 def _sign_of(sending: Sending, look: AgentLook, waited: float) -> str | None:
@@ -379,7 +388,7 @@ def _sign_of(sending: Sending, look: AgentLook, waited: float) -> str | None:
     if _is_asked(sending, look):
         return "the agent asks a question"
     if look.draft is not None:
-        return "the input box is empty again" if squeeze(look.draft) in sending.known else None
+        return "the input box is empty again" if squeeze(look.draft) in sending.box.known else None
     if not sending.blind or sending.before is None or waited < QUESTION_SECONDS:
         return None
     changed = squeeze(look.screen) != squeeze(sending.before.screen)

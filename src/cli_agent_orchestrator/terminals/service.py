@@ -351,6 +351,7 @@ class TerminalService:
             if live.track.by_rest:
                 await reached(live, self._clock, lambda: live.status.at_rest, QUIT_SECONDS)
             live.row = replace(row, ready=True)
+            await asyncio.to_thread(self._store.save_box, row.id, live.box)
             await asyncio.to_thread(self._store.save, live.row)
             undo.pop_all()
         self._board.publish(live)
@@ -367,8 +368,7 @@ class TerminalService:
                 continue
             if row.ready:
                 live = self._board.add(row, provider)
-                unsettled = await asyncio.to_thread(store.unsettled, row.id)
-                live.unsettled = live.leftover = unsettled
+                live.remember(store.box(row.id) or live.box)
                 with contextlib.suppress(errors.StartError):  # the program may be gone
                     await self._launcher.prepare(live, "", self._event_file(row.id))
                 self._recorder.follow(live, self._event_file(row.id))

@@ -17,9 +17,11 @@ from typing import Any
 from msgspec import Struct, convert
 from msgspec.structs import astuple
 
+from ..core import codec
 from ..core.models import Delivery, TerminalFacts
 from ..errors import FolderTaken, StoreError
 from ..settings.layout import check_state_folder
+from .sending import BoxMemory
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS terminals (
@@ -48,9 +50,11 @@ CREATE TABLE IF NOT EXISTS deliveries (
     heard INTEGER,
     PRIMARY KEY (terminal_id, key)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS boxes (
+    terminal_id TEXT PRIMARY KEY REFERENCES terminals (id) ON DELETE CASCADE,
+    memory BLOB NOT NULL
+) STRICT;
 """
-
-UNSETTLED = "terminal_id = ? AND heard IS NOT NULL AND coalesce(confirmed, 0) = 0"
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 MAKE_ROOM = (
@@ -166,11 +170,10 @@ class TerminalStore:
             *(terminal_id, key, begun.digest, begun.at, begun.heard),
         )
 
-    def unsettled(self, terminal_id: str) -> bool:
-        return bool(self._do(f"SELECT 1 FROM deliveries WHERE {UNSETTLED}", terminal_id))
-
     def outdate(self, terminal_id: str) -> None:
-        self._do(f"UPDATE deliveries SET heard = NULL WHERE {UNSETTLED}", terminal_id)
+        """Let no later signal be about the messages before."""
+        unsettled = "terminal_id = ? AND heard IS NOT NULL AND coalesce(confirmed, 0) = 0"
+        self._do(f"UPDATE deliveries SET heard = NULL WHERE {unsettled}", terminal_id)
 
     def end_delivery(self, terminal_id: str, key: str, answer: Delivery) -> None:
         self._do(
@@ -182,6 +185,18 @@ class TerminalStore:
     def forget_delivery(self, terminal_id: str, key: str) -> None:
         """Forget a message of which nothing was typed, so that it can be sent again."""
         self._do("DELETE FROM deliveries WHERE terminal_id = ? AND key = ?", terminal_id, key)
+
+    def box(self, terminal_id: str) -> BoxMemory | None:
+        rows = self._do("SELECT memory FROM boxes WHERE terminal_id = ?", terminal_id)
+        return codec.decode(BoxMemory, rows[0][0]) if rows else None
+
+    def save_box(self, terminal_id: str, box: BoxMemory) -> None:
+        """Save what is known of a box; of a terminal that is gone, nothing."""
+        self._do(
+            "INSERT INTO boxes SELECT id, ? FROM terminals WHERE id = ? ON CONFLICT (terminal_id) "
+            "DO UPDATE SET memory = excluded.memory WHERE memory IS NOT excluded.memory",
+            *(codec.encode(box), terminal_id),
+        )
 
     def _do(self, statement: str, *values: object) -> list[Any]:  # whatever was stored
         with self._mutex, self._explained():

@@ -304,12 +304,6 @@ def observe_submission(track: Track, detail: str, at: float) -> Track:
     return observe_signal(replace(track, submitted_at=at), SignalSource.SUBMISSION, signal, at)
 
 
-def without_submission(track: Track) -> Track:
-    """Return what is known from the agent itself: our own earlier message proves nothing."""
-    ours = track.signal_source == SignalSource.SUBMISSION
-    return replace(track, signal=None) if ours else track
-
-
 def observe_screen(
     track: Track, seen: Evidence, title: Evidence | None, changed: bool, rests_surely: bool = False
 ) -> Track:
@@ -374,9 +368,8 @@ def judge(track: Track, now: float) -> Verdict:
         return Verdict(_PROCESSING, reason, signal.at + SCREEN_LAG)
     # A screen that is hidden does not take back that something was seen to work in the background,
     # which no signal would report.
-    hidden = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
     worked = track.shown is not None and track.shown.status is _PROCESSING
-    screen = track.shown if hidden and worked and track.background else track.screen
+    screen = track.shown if unknown and worked and track.background else track.screen
     if screen is None or screen.status is None:
         return Verdict(signal.status or TerminalStatus.UNKNOWN, _says(signal))
     return _weigh(track, signal, screen, now)
@@ -428,6 +421,9 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
         holds_until = track.answered_at + SCREEN_LAG
     else:
         holds_until = signal.at + SCREEN_LAG
+    if track.told is not None and track.told.kind is SignalKind.BACKGROUND:
+        # Claude Code 2.1.327 hides it for a frame when a draft is cleared.
+        holds_until = max(holds_until, screen.at + FRAME_SECONDS)
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
         return Verdict(signal.status, f"{_says(signal)}; the screen does not show it", holds_until)

@@ -21,7 +21,7 @@ from cli_agent_orchestrator.terminals.tmux.protocol import (
 def listed(
     session: str = "s", name: str = "n", tag: str = "t", ends: str = "0::", pid: str = "77"
 ) -> bytes:
-    return f"%1:@2:{pid}:{ends}::{tag}:{session}:{name}".encode()
+    return f"%1:@2:{pid}:{ends}:::{tag}:{session}:{name}".encode()
 
 
 def answer(*lines: bytes, ok: bool = True) -> Answer:
@@ -52,7 +52,7 @@ def test_a_pane_has_any_name_and_the_exit_code_as_far_as_it_is_known(
         assert (info.dead, info.exit_code) == (dead, code)
 
 
-@pytest.mark.parametrize("line", [b"", b"%1", b"%1:@1:x:0::::t:s:n", b"\xff"])
+@pytest.mark.parametrize("line", [b"", b"%1", b"%1:@1:x:0:::::t:s:n", b"\xff"])
 def test_a_line_in_another_form_is_no_pane(line: bytes) -> None:
     assert parse_pane(line) is None
 
@@ -116,6 +116,7 @@ VALUES = {
     "session_name": "cao-shop",
     "window_name": "tester",
     "@cao_raw": "1",
+    "window_activity": "9",
     "@cao_id": "9f3c2a7b",
 }
 
@@ -126,7 +127,7 @@ VALUES = {
 def test_what_is_asked_for_is_what_is_read(ended: Mapping[str, str], code: int) -> None:
     values = {**VALUES, **ended}
     pane = parse_pane(filled_in(PANE_FORMAT, values))
-    assert pane == PaneInfo("%1", "@2", "cao-shop", "tester", "9f3c2a7b", 77, True, code, True)
+    assert pane == PaneInfo("%1", "@2", "cao-shop", "tester", "9f3c2a7b", 77, True, code, True, 9.0)
     head = answer(filled_in(STATE_FORMAT, values))
     [look] = parse_looks(["%1"], [head, answer(b"text")]).values()
     assert (look.title, look.in_mode, look.dead, look.exit_code) == ("a title", True, True, code)

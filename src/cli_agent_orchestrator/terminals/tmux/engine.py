@@ -43,8 +43,6 @@ from .protocol import (
 FIRST_RETRIES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Pauses between attempts to connect: a server that was just killed may be in the way."""
 SETTLE_SECONDS = 2.0
-
-
 LONGEST_SOCKET_PATH = 103
 """Bytes of a path, on the system that allows the fewest."""
 GOODBYE_TIMEOUT = 2.0

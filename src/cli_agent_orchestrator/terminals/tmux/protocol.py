@@ -159,7 +159,7 @@ NAME_PATTERN = r"[A-Za-z0-9_-]+"
 
 PANE_FORMAT = (
     "#{pane_id}:#{window_id}:#{pane_pid}:#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}"
-    ":#{@cao_raw}:#{@cao_id}:#{session_name}:#{window_name}"
+    ":#{@cao_raw}:#{window_activity}:#{@cao_id}:#{session_name}:#{window_name}"
 )
 STATE_FORMAT = (
     "#{pane_id}:#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}:#{pane_in_mode}:#{pane_title}"
@@ -192,6 +192,8 @@ class PaneInfo(Struct, frozen=True):
     exit_code: int | None
     """A signal counts as 128 + its number."""
     raw_output: bool = False
+    wrote_at: float = 0.0
+    """The second, in unix time, in which its program last wrote something."""
 
 
 class PaneScreen(Struct, frozen=True):
@@ -227,10 +229,10 @@ def windows_outside_hub(lines: Iterable[bytes]) -> list[str]:
 
 def parse_pane(line: bytes) -> PaneInfo | None:
     """Return the pane that a line in PANE_FORMAT describes, None if it is not in that format."""
-    fields = line.decode("utf-8", "replace").split(":", 9)
-    if len(fields) < 10 or not (fields[2].isdecimal() or fields[2] == ""):
+    fields = line.decode("utf-8", "replace").split(":", 10)
+    if len(fields) < 11 or not (fields[2].isdecimal() or fields[2] == ""):
         return None
-    pane, window, pid, dead, status, killed_by, raw, tag, session, name = fields
+    pane, window, pid, dead, status, killed_by, raw, wrote_at, tag, session, name = fields
     code = exit_code(status, killed_by)
     return PaneInfo(
         pane=pane,
@@ -244,6 +246,7 @@ def parse_pane(line: bytes) -> PaneInfo | None:
         dead=dead == "1" or code is not None or not pid,
         exit_code=code,
         raw_output=raw == "1",
+        wrote_at=float(wrote_at) if wrote_at.isdecimal() else 0.0,
     )
 
 
@@ -333,9 +336,7 @@ ATTACH = (
     *("new-session", "-A", "-E", "-s", HUB_SESSION, "-n", PLACEHOLDER_WINDOW),
     *(*NEW_SESSION_SIZE, "-f", "ignore-size", "--", *PLACEHOLDER),
 )
-"""The command of the control client: attach to the hub, or make it first. The client has no say in
-the size of windows.
-"""
+"""Attaches the control client to the hub, made if need be; it has no say in the size of windows."""
 
 OPTION_LINES = [
     *(command("set-option", "-s", name, value) for name, value in SERVER_OPTIONS.items()),
@@ -344,9 +345,7 @@ OPTION_LINES = [
     command("set-option", "-g", "default-size", f"{COLUMNS}x{ROWS}"),
     command("set-option", "-t", f"={HUB_SESSION}:", "default-size", f"{COLUMNS}x{ROWS}"),
 ]
-"""The commands that make the server ours. Not every version knows every option: a refusal does no
-harm.
-"""
+"""The commands that make the server ours. A version may refuse an option, which does no harm."""
 
 
 def unset_lines(environment: Sequence[str]) -> list[str]:
