@@ -256,23 +256,6 @@ class Driven:
         await asyncio.sleep(TYPING_PAUSE)
         await self.keys("Enter")
 
-    @contextmanager
-    def attached(self) -> Iterator[Callable[[str], object]]:
-        """Yield what types letters as a person does in a terminal that is attached to tmux."""
-        ours, theirs = os.openpty()
-        words = ["tmux", "-L", self.socket, "attach", "-f", "ignore-size", "-t", self._pane]
-        env = os.environ | {"TERM": "xterm-256color"}
-        client = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
-        os.close(theirs)
-        asyncio.get_running_loop().add_reader(ours, os.read, ours, 65536)
-        try:
-            yield lambda letters: os.write(ours, letters.encode())
-        finally:
-            asyncio.get_running_loop().remove_reader(ours)
-            client.terminate()
-            client.wait()
-            os.close(ours)
-
     async def resize(self, columns: int, rows: int) -> None:
         """Make the window so small or large, as that of a person who is attached.
 

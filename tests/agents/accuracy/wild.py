@@ -27,6 +27,7 @@ from tests.agents.driving import (
     Ground,
     Kind,
 )
+from tests.programs import attached
 from tests.stubs.ledger import Turn
 
 IDLE = TerminalStatus.IDLE
@@ -353,7 +354,7 @@ async def take_beside_typing(driven: Driven, number: int) -> Taken:
         type_keys("\x7f" * (TYPED_LETTERS + len(message)))
         await driven.settles()
 
-    with driven.attached() as type_keys:
+    with attached(driven.socket, driven.terminal.session_name) as type_keys:
         await driven.settles()
         typing = asyncio.create_task(type_letters())
         await asyncio.sleep(chance.uniform(0, 0.3))
