@@ -5,6 +5,9 @@ import pty
 import shlex
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
 
@@ -20,6 +23,31 @@ def in_a_terminal(words: list[str], answer: str) -> tuple[str, int]:
     output, _ = process.communicate(timeout=60)
     os.close(ours)
     return output, process.returncode
+
+
+@contextmanager
+def attached(socket: str, session: str) -> Iterator[Callable[[str], object]]:
+    """Yield what types letters as a person does whose terminal is attached to a session of tmux."""
+    ours, theirs = os.openpty()
+    words = ["tmux", "-L", socket, "attach", "-f", "ignore-size", "-t", f"={session}:"]
+    env = os.environ | {"TERM": "xterm-256color"}
+    client = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    drain = threading.Thread(target=_drain, args=(ours,))
+    drain.start()
+    try:
+        yield lambda letters: os.write(ours, letters.encode())
+    finally:
+        client.terminate()
+        client.wait()
+        drain.join()
+        os.close(ours)
+
+
+def _drain(terminal: int) -> None:
+    with suppress(OSError):  # the other side is closed
+        while os.read(terminal, 65536):
+            pass
 
 
 def python_program(text: str, *options: str) -> str:

@@ -26,7 +26,7 @@ from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.settings.config import ServerConfig
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents.accuracy.score import Told
-from tests.agents.installs import AGENTS, FURTHER_AGENTS
+from tests.agents.installs import AGENTS, FURTHER_AGENTS, LANE_AGENTS
 from tests.agents.setups import agent_environment
 from tests.stubs import AnthropicStub, ChatStub, GeminiStub, OpenAIStub
 from tests.stubs.server import Stub
@@ -83,6 +83,8 @@ class Manners:
     signs_in: bool = True
     has_questions: bool = True
     """Has it a tool that asks a person?"""
+    runs_commands: bool = True
+    """Does it run commands without asking, if it may do anything?"""
     troubles: tuple[str, ...] = TROUBLES
     """After which it gives up."""
     asks: str = "escalate:touch ../asked.txt"
@@ -121,6 +123,7 @@ MANNERS = {
         stop="C-c",
         has_profile=False,
         has_shell=False,
+        runs_commands=False,
         troubles=("http:401",),
         bullet="•",
         **FURTHER,
@@ -165,6 +168,9 @@ DIFFERENT = [kind for kind in KINDS if kind != Kind("codex", "0.166.0")]
 FURTHER_KINDS = [
     Kind(agent.name, version) for agent in FURTHER_AGENTS.values() for version in agent.versions
 ]
+MEASURED = [*KINDS, *FURTHER_KINDS]
+MEASURED += [Kind(agent.name, agent.versions[0]) for agent in LANE_AGENTS.values()]
+"""By `make accuracy`."""
 TRIED = [Kind(*name.split("-", 1)) for name in os.environ.get("NEWEST_VERSIONS", "").split()]
 """What `make test-agents-newest` tries instead of all these."""
 SAVED_SCREENS = Path(__file__).parents[2] / ".cache" / "newest" / "screens"
@@ -202,8 +208,10 @@ class Driven:
         self.work, self.socket = self.ground.work, self.ground.socket
 
     def as_taken(self, message: str) -> str:
-        """Return a message as the agent takes it: Claude Code makes spaces of a pasted tab."""
-        return message.replace("\t", "    ") if self.kind.agent == "claude_code" else message
+        """Return a message as the agent takes it: some make spaces of a pasted tab."""
+        return (
+            message.replace("\t", "    ") if self.kind.agent in ("claude_code", "pi") else message
+        )
 
     async def send(self, message: str) -> Delivery:
         return await self.service.send(self.terminal.id, message)

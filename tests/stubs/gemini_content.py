@@ -68,6 +68,13 @@ class GeminiStub(Stub):
         last.data["usageMetadata"] = USAGE
         yield last
 
+    def whole(self, request: Request, steps: tuple[Step, ...]) -> Reply:
+        frames = [one for one in self.stream(request, steps) if isinstance(one, Frame)]
+        said = [part for one in frames for part in _parts(one.data["candidates"][0]["content"])]
+        answer = frames[-1].data
+        answer["candidates"][0]["content"]["parts"] = said
+        return Reply(200, answer)
+
     def _step(self, step: Step) -> Iterator[Frame | Pause | Hold]:
         match step:
             case Text():

@@ -24,8 +24,8 @@ from tests.agents.accuracy.measure import Measurement
 from tests.agents.accuracy.page import Figures, drift_figures, figures, page
 from tests.agents.accuracy.taking import Mode, plain, prepare_nothing, share
 from tests.agents.accuracy.wild import wild_modes
-from tests.agents.driving import KINDS, NEWEST, Ground, Kind, ground_of
-from tests.agents.installs import order
+from tests.agents.driving import MEASURED, NEWEST, Ground, Kind, ground_of
+from tests.agents.installs import ALL_AGENTS, order
 
 ROOT = Path(__file__).parents[3]
 FIGURES = Path(__file__).with_name("figures")
@@ -42,14 +42,16 @@ def main() -> int:
     """Measure what was asked for, all if nothing was, and write the page."""
     options = read_options()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    chosen = [kind_named(name) for name in options.agents] or KINDS
+    chosen = [kind_named(name) for name in options.agents] or MEASURED
     if options.alone:
         asyncio.run(measure(chosen[0], options))
         return 0
     # What takes long begins first.
     chosen = sorted(chosen, key=lambda kind: kind not in NEWEST)
     wanted = (PLAIN, WILD) if options.modes == "all" else (options.modes,)
-    parts = [(kind, modes) for modes in wanted for kind in chosen]
+    parts = [
+        (kind, modes) for modes in wanted for kind in chosen if modes == PLAIN or wild_modes(kind)
+    ]
     with ThreadPoolExecutor(AGENTS_AT_A_TIME) as pool:
         codes = list(pool.map(lambda part: run_alone(part[0], part[1], options), parts))
     if options.only:
@@ -80,11 +82,11 @@ def read_options() -> argparse.Namespace:
 
 
 def kind_named(name: str) -> Kind:
-    """Return an agent in a version, or end and say which there are."""
-    for kind in KINDS:
-        if str(kind) == name:
-            return kind
-    sys.exit(f"there is no {name!r}; there are: {', '.join(map(str, KINDS))}")
+    """Return an agent in a version, also one that is not pinned; end if it is no agent."""
+    agent, _, version = name.partition("-")
+    if agent not in ALL_AGENTS or not version:
+        sys.exit(f"there is no {name!r}; there are: {', '.join(map(str, MEASURED))}")
+    return Kind(agent, version)
 
 
 def run_alone(kind: Kind, modes: str, options: argparse.Namespace) -> int:

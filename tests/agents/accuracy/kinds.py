@@ -1,10 +1,11 @@
 """The kinds of turns that are measured: what the model does, and how the turn ends."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from tests.agents.driving import ASK_NOTHING, Kind
+from tests.agents.installs import AGENTS
 
 
 class Course(Enum):
@@ -103,6 +104,17 @@ TURN_KINDS = (*FINISHED, *WORKING, *STREAMING, *OTHERS, *INTERRUPTED, *FAILED)
 
 def turn_kinds(kind: Kind) -> list[TurnKind]:
     """Return the kinds of turns that an agent knows in a version."""
-    return [
-        turn for turn in TURN_KINDS if not (turn.course is Course.CHOOSE and kind in ASK_NOTHING)
-    ]
+    manners = kind.manners
+    asks_nothing = kind in ASK_NOTHING or not manners.has_questions
+    known = []
+    for turn in TURN_KINDS:
+        if turn.course is Course.CHOOSE and asks_nothing:
+            continue
+        if turn.rest is TerminalStatus.ERROR and turn.script.strip("[]") not in manners.troubles:
+            continue
+        if "run:" in turn.script and not manners.runs_commands:
+            continue
+        if turn.course is Course.ALLOW and kind.agent not in AGENTS:
+            turn = replace(turn, script=f"[[{manners.asks}]][[answer:made {{n}}]]")
+        known.append(turn)
+    return known

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from cli_agent_orchestrator.core.models import OutputMode, TerminalStatus
+from cli_agent_orchestrator.core.models import Delivery, OutputMode, TerminalStatus
 from cli_agent_orchestrator.errors import NotFound, OrchestratorError
 from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.terminals import programs
@@ -186,14 +186,14 @@ async def _measure_kill(driven: Driven) -> TurnResult:
 async def _measure_prompt(driven: Driven, size: int) -> PromptResult:
     turns, prompts = len(driven.stub.turns), len(driven.stub.prompts)
     message = driven.kind.hard_text(size)
-    begun = time.monotonic()
+    begun, delivery = time.monotonic(), Delivery(False, "")
     try:
         delivery = await driven.send(message)
         seconds = time.monotonic() - begun
         end = await driven.finished(turns + 1)
         await driven.reached(TerminalStatus.COMPLETED, after=end)
     except (OrchestratorError, TimeoutError) as error:
-        failure = f"{type(error).__name__}: {error}; told: {story_of(driven, begun)}"
+        failure = f"{type(error).__name__}: {error}; {delivery}; told: {story_of(driven, begun)}"
         return PromptResult(size, time.monotonic() - begun, 0, failure)
     failure = "" if delivery.confirmed else delivery.detail
     failure = difference(driven.as_taken(message), driven.stub.prompts[prompts:]) or failure

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import shlex
 import time
 from dataclasses import replace
@@ -9,13 +10,24 @@ from functools import partial
 from pathlib import Path
 
 from cli_agent_orchestrator.core.clock import SystemClock
-from cli_agent_orchestrator.core.models import TerminalStatus
+from cli_agent_orchestrator.core.models import Delivery, TerminalStatus
+from cli_agent_orchestrator.errors import InputRefused
 from cli_agent_orchestrator.terminals.service import TerminalService
 from tests.agents import driving
 from tests.agents.accuracy.kinds import Course, TurnKind
 from tests.agents.accuracy.score import Span, Truth
 from tests.agents.accuracy.taking import Mode, Sent, Taken, answered, finished, plain, send, watched
-from tests.agents.driving import KINDS, NEWEST, PATIENCE, TYPING_PAUSE, Driven, Ground, Kind
+from tests.agents.driving import (
+    KINDS,
+    MEASURED,
+    NEWEST,
+    PATIENCE,
+    TYPING_PAUSE,
+    Driven,
+    Ground,
+    Kind,
+)
+from tests.programs import attached
 from tests.stubs.ledger import Turn
 
 IDLE = TerminalStatus.IDLE
@@ -34,6 +46,7 @@ LIMITS = {
     "x-codex-secondary-window-minutes": "10080",
 }
 """What the model says in the head of an answer when an account is nearly used up."""
+TYPED_LETTERS = 8
 LONG_SILENCE = 60
 SILENT_TURNS = 2
 """So many turns of a minute are enough."""
@@ -325,6 +338,47 @@ async def take_stopped(driven: Driven, number: int) -> Taken:
     return Taken((*before.truths, *after.truths), before.sending)
 
 
+async def take_beside_typing(driven: Driven, number: int) -> Taken:
+    """A person types while ours is sent; what is not sent is taken back by her, and sent again."""
+    chance = random.Random(f"{driven.kind}-{number}")
+    message = numbered("beside letters [[answer:{n}]]", number)
+    before, turns = len(driven.stub.prompts), len(driven.stub.turns)
+
+    async def type_letters() -> None:
+        await asyncio.sleep(chance.uniform(0, 0.3))
+        for letter in chance.choices("abc xyz", k=TYPED_LETTERS):
+            type_keys(letter)
+            await asyncio.sleep(chance.uniform(0, 0.15))
+
+    async def take_back() -> None:
+        type_keys("\x7f" * (TYPED_LETTERS + len(message)))
+        await driven.settles()
+
+    with attached(driven.socket, driven.terminal.session_name) as type_keys:
+        await driven.settles()
+        typing = asyncio.create_task(type_letters())
+        await asyncio.sleep(chance.uniform(0, 0.3))
+        delivery = Delivery(False, "")
+        async with asyncio.timeout(PATIENCE):
+            while not delivery.confirmed:
+                try:
+                    delivery = await driven.send(message)
+                except InputRefused as refusal:
+                    delivery = Delivery(False, str(refusal))
+                if not delivery.confirmed:
+                    await typing
+                    await take_back()
+        at = time.monotonic()
+        await driven.started(turns + 1)
+        message = driven.as_taken(message)
+        sent = Sent(driven, message, at, driven.stub.turns[turns], delivery, before)
+        truth = rested(at, await finished(driven, sent.turn), COMPLETED)
+        await typing
+        taken = await settle(driven, number, truth, sent.failure())
+        await take_back()
+    return replace(taken, grace=PERSON_SECONDS)
+
+
 # Where the agent runs, and what it is sent
 
 
@@ -415,6 +469,7 @@ WILD_MODES = (
         kinds=CLAUDE,
     ),
     Mode("person's prompt", "before any of ours", take_person, turns_of_an_agent=1),
+    Mode("person types", "while ours is sent", take_beside_typing, kinds=MEASURED),
     Mode("session", "/new", take_after_new, kinds=CODEX),
     Mode(
         "older session",

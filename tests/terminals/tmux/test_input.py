@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError
+from tests.programs import attached
 from tests.terminals.tmux.rig import Rig
 
 pytestmark = pytest.mark.tmux
@@ -62,6 +63,27 @@ async def test_keys_are_pressed_by_name(rig: Rig, tmp_path: Path) -> None:
     await rig.tmux.press(pane, ["Enter", "Escape", "C-c", "Down", "-", ";"])
     await rig.recorder.until_shown(pane, "got 8.")
     assert record.read_bytes() == b"\r\x1b\x03\x1b[B-;"
+
+
+async def test_a_key_is_not_pressed_after_a_person_has_pressed_one(
+    rig: Rig, tmp_path: Path
+) -> None:
+    record = tmp_path / "record"
+    pane = await rig.reader(record)
+    session = next(info.session for info in await rig.tmux.panes() if info.pane == pane)
+    assert await rig.tmux.touched_at(session) == 0
+    assert await rig.tmux.press(pane, ["a"], session)
+    with attached(rig.socket, session) as type_keys:
+        while not (before := await rig.tmux.touched_at(session)):
+            await asyncio.sleep(0.01)
+        while await rig.tmux.touched_at(session) == before:
+            type_keys("b")
+            await asyncio.sleep(0.05)
+        assert not await rig.tmux.press(pane, ["c"], session, before)
+        assert await rig.tmux.press(pane, ["d"], session, await rig.tmux.touched_at(session))
+        await rig.recorder.until(lambda: record.read_bytes().endswith(b"d"))
+    typed = record.read_bytes()
+    assert (typed[:2], typed[-2:], typed.strip(b"abd")) == (b"ab", b"bd", b"")
 
 
 async def test_copy_mode_is_told_and_left_before_input(rig: Rig, tmp_path: Path) -> None:

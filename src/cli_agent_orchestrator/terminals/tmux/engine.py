@@ -278,15 +278,31 @@ class Tmux:
         _check("load-buffer", loaded)
         _check("paste-buffer", pasted)
 
-    async def press(self, pane: str, keys: Sequence[str]) -> None:
+    async def press(
+        self, pane: str, keys: Sequence[str], session: str = "", touched_at: int = 0
+    ) -> bool:
+        """Press keys; with a session only if no person pressed one since `touched_at`, else False.
+
+        tmux looks and acts in one step.
+        """
         connection, _ = self._current()
         if not keys:
-            return
+            return True
+        words: tuple[str, ...] = ("send-keys", "-t", pane, "--", *keys)
+        if session:
+            words = commands.if_untouched(session, touched_at, words)
         # Copy mode and its like eat keys.
         leave = command("copy-mode", "-q", "-t", pane)
-        press = commands.guarded(pane, ("send-keys", "-t", pane, "--", *keys))
-        _, _, pressed = await connection.send([leave, press], answers=3)
-        _check("send-keys", pressed)
+        press = commands.guarded(pane, words)
+        answers = await connection.send([leave, press], answers=4 if session else 3)
+        _check("send-keys", answers[2])
+        _check("send-keys", answers[-1])
+        return answers[-1].text != commands.TOUCHED
+
+    async def touched_at(self, session: str) -> int:
+        """Return the second in which a person last pressed a key, 0 if no person is attached."""
+        line = command("display-message", "-p", "-t", f"={session}:", commands.TOUCHED_AT)
+        return int((await self._ask("display-message", line)).text)
 
     async def close_window(self, pane: str) -> None:
         """Close a pane's window, though its program may live; nothing more is reported of it."""

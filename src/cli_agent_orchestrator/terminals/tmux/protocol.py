@@ -305,6 +305,8 @@ PLACEHOLDER_WINDOW = "cao-placeholder"
 COLUMNS, ROWS = 120, 40
 DEFAULT_SHELL = "/bin/sh"
 ENDED = "cao: the program has ended"
+TOUCHED = "cao: a person has pressed a key"
+TOUCHED_AT = "#{?session_attached,#{session_activity},0}"
 """The answer of a guarded command that was not carried out."""
 
 SERVER_OPTIONS = {
@@ -417,6 +419,13 @@ def guarded(pane: str, words: Sequence[str]) -> str:
     """
     report = command("display-message", "-p", ENDED)
     return command("if-shell", "-F", "-t", pane, "#{pane_dead}", report, command(*words))
+
+
+def if_untouched(session: str, touched_at: int, words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command of two answers, which only says so if a person has pressed a key since."""
+    same = f"#{{==:{TOUCHED_AT},{touched_at}}}"
+    report = command("display-message", "-p", TOUCHED)
+    return ("if-shell", "-F", "-t", f"={session}:", same, command(*words), report)
 
 
 def paste_lines(
