@@ -48,6 +48,8 @@ class FailingTmux(Tmux):
         self.failures: dict[str, TmuxError] = {}
         self.swallows: Callable[[], None] | None = None
         """What happens when the next Enter gets lost."""
+        self.types_first = ""
+        """What a person types right before the next key."""
 
     def _fail(self, step: str) -> None:
         error = self.failures.pop(step, None)
@@ -64,8 +66,17 @@ class FailingTmux(Tmux):
         self.marked = marked
         self.draft = self.pasted = data.decode()
 
-    async def press(self, pane: str, keys: Sequence[str]) -> None:
+    async def touched_at(self, session: str) -> int:
+        return 0
+
+    async def press(
+        self, pane: str, keys: Sequence[str], session: str = "", touched_at: int = 0
+    ) -> bool:
         self._fail("press")
+        if self.types_first:
+            self.draft += self.types_first
+            self.types_first = ""
+            return False
         if self.swallows is None:
             self.draft = ""
         else:
@@ -73,6 +84,7 @@ class FailingTmux(Tmux):
             self.swallows = None
         for live in self.board:
             live.notify()
+        return True
 
 
 class Desk:
@@ -113,6 +125,14 @@ def store(tmp_path: Path) -> Iterator[TerminalStore]:
 @pytest.fixture
 async def desk(store: TerminalStore) -> Desk:
     return Desk(store)
+
+
+async def test_a_person_may_be_faster_than_an_enter(desk: Desk) -> None:
+    desk.tmux.types_first = " her own"
+    delivery = await desk.send()
+    assert not delivery.confirmed
+    assert desk.tmux.draft == "hello her own"
+    assert not desk.live.box.leftover
 
 
 @pytest.mark.parametrize(

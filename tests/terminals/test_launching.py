@@ -33,12 +33,15 @@ class Keyboard(Tmux):
         """How many of the next keys do not arrive."""
         self.pressed: list[str] = []
 
-    async def press(self, pane: str, keys: Sequence[str]) -> None:
+    async def press(
+        self, pane: str, keys: Sequence[str], session: str = "", touched_at: int = 0
+    ) -> bool:
         for key in keys:
             self.pressed.append(key)
             if self.lost == 0:
                 self.board.screen_changed(GONE)
             self.lost -= 1
+        return True
 
 
 class Desk:

@@ -14,6 +14,7 @@ from cli_agent_orchestrator.terminals.sending import (
     FIRST_LOOK_SECONDS,
     LOOK_SECONDS,
     MAX_CLEARS,
+    PERSON_SECONDS,
     PROBE,
     PROBE_SECONDS,
     QUESTION_SECONDS,
@@ -288,6 +289,22 @@ def test_enter_is_never_pressed_on_what_a_person_types(
                 box = "" if hears else box
             case Delivery() | Refuse():
                 break
+
+
+def test_nothing_is_pasted_or_submitted_while_a_person_types() -> None:
+    typed = AgentLook(100.2, IDLE, "", touched_at=100)
+    pasted = replace(PASTED, message="ours", since=100)
+    for sending, draft, action in (
+        (Sending(since=100), "", Do.PASTE),
+        (pasted, "ours", Do.PRESS_ENTER),
+    ):
+        look = replace(typed, draft=draft)
+        held, waits = advance(sending, look)
+        assert (held, waits) == (sending, LookAgain(pytest.approx(PERSON_SECONDS - 0.2)))
+        assert after(sending, replace(look, now=100 + PERSON_SECONDS)) is action
+        assert after(replace(sending, since=100.2 - BOX_SECONDS), look) is action, (
+            "but not for ever"
+        )
 
 
 LOOKS = st.tuples(

@@ -124,6 +124,12 @@ SCENARIOS = {
     "half a frame": """
         1 screen idle, 5 screen unknown, 5 = idle until 5+FRAME_SECONDS
         5.4 screen unknown, 5+FRAME_SECONDS = unknown""",
+    "an old failure under a new message": """
+        1 screen idle, 5 submission, 6 screen error, 7 submission, 7.1 screen error
+        7.1 = processing, 7+SCREEN_LAG = error""",
+    "half a frame that looks like a failure": """
+        1 hook working, 9 screen processing, 10 screen error, 10 = processing until 10+FRAME_SECONDS
+        10.1 screen processing, 10+FRAME_SECONDS = processing""",
     "half a frame, then a whole one": """
         1 screen idle, 5 screen unknown, 5.4 screen completed, 5.4 = completed""",
     "an interrupt without a signal": """

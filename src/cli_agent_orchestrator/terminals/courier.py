@@ -159,8 +159,10 @@ class Courier:
                             typed = False
                             raise
                     case Do.PRESS_ENTER:
-                        await self._tmux.press(pane, live.provider.submit_keys)
-                        self._entered(live)
+                        session, keys = live.row.session_name, live.provider.submit_keys
+                        # If a person was faster, what the box holds then is looked at.
+                        if await self._tmux.press(pane, keys, session, state.touched_at):
+                            self._entered(live)
                     case sending.Refuse(reason):
                         raise _refusal(live, reason)
                     case Delivery():
@@ -200,8 +202,10 @@ async def proceed(
 
 
 async def look_at(tmux: Tmux, live: LiveTerminal, state: Sending, now: float) -> AgentLook:
-    draft, text, shown = None, "", TerminalStatus.UNKNOWN
+    draft, text, shown, touched_at = None, "", TerminalStatus.UNKNOWN, 0
     if live.alive and live.pane is not None:
+        # First: a key that comes later is noticed at the Enter.
+        touched_at = await tmux.touched_at(live.row.session_name)
         screen = await tmux.read_ansi(live.pane)
         draft, text = live.provider.draft(screen), strip_escapes(screen)
         shown = live.provider.detect_status(text)
@@ -215,7 +219,7 @@ async def look_at(tmux: Tmux, live: LiveTerminal, state: Sending, now: float) ->
         status = shown
     taken = live.taken.detail if live.taken and 0 < state.entered_at <= live.taken_at else None
     still = now - live.track.screen_changed_at
-    return AgentLook(now, status, draft, taken, live.alive, text, still)
+    return AgentLook(now, status, draft, taken, live.alive, text, still, touched_at)
 
 
 def _refusal(live: LiveTerminal, reason: str) -> OrchestratorError:

@@ -10,7 +10,7 @@ A pure machine: `advance` gets what can be seen and returns what to do next. Its
    a draft. A box that cannot be read (`blind`) is one if the sign changes little but its own row.
 3. Enter is pressed only after the pasted text is seen in the box: a paste that is still being
    read swallows it. Text that came behind what the box held before is taken back. Before every
-   Enter the box must hold no text of a person beside ours.
+   Enter the box must hold no text of a person beside ours; while she types, ours waits.
 4. Taken means: the agent's own signal after the Enter, a busy screen, or an input box that is
    empty again, or has another text, after it held ours.
 5. Text that is seen to stay in the box is an Enter that got lost: it is pressed again, a few
@@ -51,6 +51,8 @@ BOX_SECONDS = 10.0
 CLEAR_SECONDS = 1.0
 ENTER_SECONDS = (1.0, 1.0, 2.0, 3.0, 5.0)
 """After how long a text still in the box means a lost Enter. An agent may be slow at its start."""
+PERSON_SECONDS = 1.3
+"""Nothing is pasted or submitted so soon after a person's key, which may not be drawn yet."""
 QUESTION_SECONDS = 0.3
 """How long a question must be in sight to count."""
 CONFIRM_SECONDS = 6.0
@@ -80,6 +82,8 @@ class AgentLook(Struct, frozen=True):
     screen: str = ""
     still: float = 0.0
     """For how long the screen has not changed."""
+    touched_at: int = 0
+    """The second in which an attached person last pressed a key, 0 if no person is attached."""
 
 
 class BoxMemory(Struct, frozen=True):
@@ -113,6 +117,8 @@ class Sending(Struct, frozen=True):
     """Why nothing will be typed once the sign is taken back."""
     before: AgentLook | None = None
     """How it was when the present phase began; of the last one, at the first Enter."""
+    touched_at: int = 0
+    """When a person had last pressed a key as the last Enter was decided."""
 
     @property
     def entered_at(self) -> float:
@@ -155,6 +161,15 @@ UNSENT = "there is unsent text in its input box; send or clear it first"
 
 
 def advance(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
+    decided, action = _decide(sending, look)
+    left = look.touched_at + PERSON_SECONDS - look.now
+    is_typing = look.touched_at and left > 0 and look.now < sending.since + BOX_SECONDS
+    if is_typing and action in (Do.PASTE, Do.PRESS_ENTER):
+        return sending, LookAgain(left)
+    return decided, action
+
+
+def _decide(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     since = look.now if sending.asked_at is None else sending.asked_at
     asks = look.status is TerminalStatus.WAITING_USER_ANSWER
     sending = replace(sending, asked_at=since if asks else None)
@@ -345,7 +360,8 @@ def _press(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     before = sending.before if sending.presses else look
     box = replace(sending.box, last_draft=look.draft or "")
     pressed = replace(sending, phase=Phase.ENTERED, since=look.now, before=before, box=box)
-    return replace(pressed, presses=sending.presses + 1), Do.PRESS_ENTER
+    pressed = replace(pressed, presses=sending.presses + 1, touched_at=look.touched_at)
+    return pressed, Do.PRESS_ENTER
 
 
 def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:

@@ -309,7 +309,11 @@ def observe_screen(
 ) -> Track:
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     sent = track.signal_source == SignalSource.SUBMISSION
-    fulfilled = sent and seen.status in (_PROCESSING, _WAITING, _ERROR)
+    # A failure that stood there already may be that of the turn before.
+    failed = (
+        seen.status is _ERROR and track.screen is not None and track.screen.status is not _ERROR
+    )
+    fulfilled = sent and (failed or seen.status in (_PROCESSING, _WAITING))
     known = seen.status is not TerminalStatus.UNKNOWN
     known_news = known and (track.shown is None or track.shown.status is not seen.status)
     return replace(
@@ -421,8 +425,9 @@ def _weigh(track: Track, signal: Evidence, screen: Evidence, now: float) -> Verd
         holds_until = track.answered_at + SCREEN_LAG
     else:
         holds_until = signal.at + SCREEN_LAG
-    if track.told is not None and track.told.kind is SignalKind.BACKGROUND:
-        # Claude Code 2.1.327 hides it for a frame when a draft is cleared.
+    in_background = track.told is not None and track.told.kind is SignalKind.BACKGROUND
+    if in_background or screen.status is _ERROR:
+        # Claude Code 2.1.327 hides the one, and OpenCode shows the other, for a frame.
         holds_until = max(holds_until, screen.at + FRAME_SECONDS)
     at_once = winner is Winner.SCREEN_AT_ONCE or _is_news(track, signal, screen)
     if now < holds_until and not at_once:
