@@ -310,9 +310,8 @@ def observe_screen(
     """Fold in a reading of the screen; one that shows the work makes our submission old news."""
     sent = track.signal_source == SignalSource.SUBMISSION
     # A failure that stood there already may be that of the turn before.
-    failed = (
-        seen.status is _ERROR and track.screen is not None and track.screen.status is not _ERROR
-    )
+    stood = track.screen is not None and track.screen.status is _ERROR
+    failed = seen.status is _ERROR and not stood
     fulfilled = sent and (failed or seen.status in (_PROCESSING, _WAITING))
     known = seen.status is not TerminalStatus.UNKNOWN
     known_news = known and (track.shown is None or track.shown.status is not seen.status)
