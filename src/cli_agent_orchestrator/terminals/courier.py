@@ -146,7 +146,7 @@ class Courier:
                 match action:
                     case Do.PASTE:
                         try:
-                            await self._save(live)
+                            await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
                             typed = True
                             marked = live.provider.marks_pastes
                             await self._tmux.paste(pane, message.encode(), marked=marked)
@@ -170,10 +170,7 @@ class Courier:
         finally:
             # An error would say that nothing was typed.
             with suppress(StoreError):
-                await self._save(live)
-
-    async def _save(self, live: LiveTerminal) -> None:
-        await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
+                await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
 
 
 async def proceed(
