@@ -73,8 +73,7 @@ def test_a_message_of_ours_that_the_agent_put_back_is_cleared_first() -> None:
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #1 +9 lines]")) == Do.CLEAR
     assert after(sending, AgentLook(0, IDLE, "[Pasted text #2 +9 lines]")) is Do.PROBE
     assert after(Sending(), AgentLook(0, IDLE, PROBE)) is Do.CLEAR
-    unknown = AgentLook(0, UNKNOWN, None, still=REST_SECONDS)
-    assert after(Sending(box=OURS), unknown) is Do.CLEAR
+    assert after(Sending(box=OURS), AgentLook(0, UNKNOWN, None, still=REST_SECONDS)) is Do.CLEAR
 
 
 LONG = " ".join(map(str, range(99)))

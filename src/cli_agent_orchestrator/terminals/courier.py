@@ -148,7 +148,7 @@ class Courier:
                 match action:
                     case Do.PASTE:
                         try:
-                            await self._save(live)
+                            await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
                             typed = True
                             pieces = live.pieces(message) if live.pieces else [message]
                             marked = live.provider.marks_pastes or len(pieces) > 1
@@ -176,10 +176,7 @@ class Courier:
         finally:
             # An error would say that nothing was typed.
             with suppress(StoreError):
-                await self._save(live)
-
-    async def _save(self, live: LiveTerminal) -> None:
-        await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
+                await asyncio.to_thread(self._store.save_box, live.row.id, live.box)
 
 
 async def proceed(

@@ -251,8 +251,8 @@ class Launcher(Struct):
         state, action = await proceed(self.tmux, live, state, self.clock.now)
         tried[text] = action.reason if isinstance(action, Refuse) else ""
         if action is Do.PASTE:
-            by_rest = state.before is not None and state.before.status is TerminalStatus.UNKNOWN
-            live.remember(replace(state.box, leftover=False, by_rest=by_rest))
+            unknown = state.before is not None and state.before.status is TerminalStatus.UNKNOWN
+            live.remember(replace(state.box, leftover=False, by_rest=unknown))
             live.track = replace(live.track, screen_changed_at=self.clock.now())
         return LOOK_SECONDS
 
