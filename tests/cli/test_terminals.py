@@ -26,7 +26,7 @@ from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, RunningApi, running_api
-from tests.third_party import ThirdParty, third_party
+from tests.third_party import Asked, ThirdParty, third_party
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\x7f"
@@ -339,6 +339,22 @@ class TestForeign:
         shell = Shell(theirs.url, tmp_path)
         shell.env["CAO_TOKEN"] = None
         return shell
+
+    def test_a_server_that_ends_with_a_run_that_was_stopped_is_found_anew(
+        self, tmp_path: Path
+    ) -> None:
+        class Leaving(ThirdParty):
+            def answer(self, asked: Asked) -> tuple[int, bytes]:
+                if asked.method != "POST" or asked in self.asked:
+                    return super().answer(asked)
+                self.asked.append(asked)
+                raise ConnectionAbortedError
+
+        listed = b'[{"name": "cao-theirs", "terminals": [{"id": "0badcafe", "role": "tester"}]}]'
+        answers = {"/sessions": (200, listed), "/sessions/cao-theirs": (200, listed[1:-1])}
+        with third_party(own=Leaving(answers=answers)) as theirs:
+            done = Shell(theirs.url, tmp_path).run("stop", "--session", "cao-theirs")
+        assert (done.exception, done.stdout) == (None, "Ended 0badcafe (tester)\n")
 
     def test_all_ends_nobody_of_whom_it_is_not_told_where_he_works(
         self, guest: Shell, theirs: ThirdParty

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from ..client.client import ApiClient
 from ..client.find import name_server
 from ..core.files import Folder
 from ..core.text import one_line, printable
-from ..errors import ApiRefused, NotFound, NotSteerable, UsageError
+from ..errors import ApiRefused, ApiUnreachable, NotFound, NotSteerable, UsageError
 from ..pipeline.requests import Pause, Request, Set, Skip, Stop, Unpause, demand_request
 from ..runs.control import (
     NEEDS_PERSON,
@@ -339,8 +340,7 @@ def stop(
         live = [run for run in runs if run.is_live and (every or run.id in taken)]
         if here and not (chosen or live):
             click.echo(f"No terminal works in {printable(str(folder))}.")
-        if here and len(chosen) < len(known):
-            elsewhere = len(known) - len(chosen)
+        if here and (elsewhere := len(known) - len(chosen)):
             click.echo(f"{elsewhere} elsewhere: `cao ls` shows them, --everywhere ends them.")
         if everywhere and not yes and (chosen or live):
             for line in table(chosen, time.time()) if chosen else ():
@@ -352,9 +352,12 @@ def stop(
         agents, meant = agents + chosen, meant + live
     left, busy = _stop_runs(meant, is_wide)
     if agents or left:
-        # Another server than before, if that was the one of a run that is stopped now.
-        with connected(os.environ, api) as client:
-            _end_agents(client, runs, {one.id for one in agents if one.run not in busy}, left)
+        wanted = {one.id for one in agents if one.run not in busy}
+        try:
+            _end_agents(connected(os.environ, api), runs, wanted, left)
+        except ApiUnreachable:
+            # It was the server of a run that was stopped, and ended just now.
+            _end_agents(connected(os.environ, api), runs, wanted, left)
 
 
 def _choose_widely(
@@ -428,20 +431,24 @@ def _stop_runs(runs: Sequence[RunView], is_wide: bool) -> tuple[list[RunView], l
 
 
 def _end_agents(
-    client: ApiClient, runs: Iterable[RunView], wanted: Collection[str], left: Collection[RunView]
+    server: AbstractContextManager[ApiClient],
+    runs: Iterable[RunView],
+    wanted: Collection[str],
+    left: Collection[RunView],
 ) -> None:
     """End terminals, and the agents that ended runs have left; the runs forget theirs."""
-    known = all_terminals(client)
-    ended = {one.id: one for one in known if one.id in wanted}
-    for run in left:
-        found = {one.id: one for one in known if one.session == session_name_of(run.id)}
-        if not found:
-            forget_agents(_folder_of(run))
-            _say_none_left(run)
-        ended |= found
-    for terminal in ended.values():
-        client.exit_terminal(terminal.id)
-        click.echo(f"Ended {terminal.label}")
+    with server as client:
+        known = all_terminals(client)
+        ended = {one.id: one for one in known if one.id in wanted}
+        for run in left:
+            found = {one.id: one for one in known if one.session == session_name_of(run.id)}
+            if not found:
+                forget_agents(_folder_of(run))
+                _say_none_left(run)
+            ended |= found
+        for terminal in ended.values():
+            client.exit_terminal(terminal.id)
+            click.echo(f"Ended {terminal.label}")
     for run in runs:
         if not run.is_live and run.has_agents and ended.keys() >= {*run.terminals.values()}:
             forget_agents(_folder_of(run))
