@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
@@ -55,8 +54,6 @@ from .terminals import (
     named_terminal,
     table,
 )
-
-LOOSENED = "Nothing passes in this run without what it requires. Let it pass without?"
 
 
 @click.command()
@@ -168,8 +165,7 @@ def send(words: tuple[str, ...], now: bool, api: str | None) -> None:
         raise UsageError("--now needs one agent: name its role, such as cao send tester --now TEXT")
     with connected(os.environ, api) as client:
         delivery = client.send_input(named_terminal(client, target).id, text)
-    removed = delivery.removed_characters
-    if removed:
+    if removed := delivery.removed_characters:
         click.echo(f"{removed} control characters were removed from the message.", err=True)
     if not delivery.confirmed:
         click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
@@ -197,11 +193,11 @@ def change(words: tuple[str, ...]) -> None:
         read_change(name, value)
     found = _live(named[0] if named else None)
     requests = [Set(name, value) for name, _, value in changes]
-    # May the run pass without what it requires now?
     if found.is_live and any(loosens(_folder_of(found), request) for request in requests):
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise NotSteerable(NEEDS_PERSON)
-        if not click.confirm(f"{found.id}: {LOOSENED}", default=False, err=True):
+        question = "Nothing passes in this run without what it requires. Let it pass without?"
+        if not click.confirm(f"{found.id}: {question}", default=False, err=True):
             raise NotSteerable("nothing was changed")
     for request in requests:
         steer(found, request, agreed=True)
@@ -354,10 +350,10 @@ def stop(
     if agents or left:
         wanted = {one.id for one in agents if one.run not in busy}
         try:
-            _end_agents(connected(os.environ, api), runs, wanted, left)
+            _end_agents(api, runs, wanted, left)
         except ApiUnreachable:
             # It was the server of a run that was stopped, and ended just now.
-            _end_agents(connected(os.environ, api), runs, wanted, left)
+            _end_agents(api, runs, wanted, left)
 
 
 def _choose_widely(
@@ -431,13 +427,10 @@ def _stop_runs(runs: Sequence[RunView], is_wide: bool) -> tuple[list[RunView], l
 
 
 def _end_agents(
-    server: AbstractContextManager[ApiClient],
-    runs: Iterable[RunView],
-    wanted: Collection[str],
-    left: Collection[RunView],
+    api: str | None, runs: Iterable[RunView], wanted: Collection[str], left: Collection[RunView]
 ) -> None:
     """End terminals, and the agents that ended runs have left; the runs forget theirs."""
-    with server as client:
+    with connected(os.environ, api) as client:
         known = all_terminals(client)
         ended = {one.id: one for one in known if one.id in wanted}
         for run in left:
