@@ -285,16 +285,7 @@ class TestHostile:
         return shell
 
     @pytest.mark.parametrize(
-        "words",
-        [
-            "ls",
-            "ls --json",
-            "send 1111 x",
-            "output 1111",
-            "output 1111 --why",
-            "stop 1111",
-            "stop x",
-        ],
+        "words", ["ls", "ls --json", "send 1 x", "output 1", "output 1 --why", "stop 1", "stop x"]
     )
     def test_nothing_that_controls_a_terminal_reaches_it(self, nasty: Shell, words: str) -> None:
         done = nasty.run(*words.split())
