@@ -26,7 +26,7 @@ from cli_agent_orchestrator.runs.recorder import EventLog
 from cli_agent_orchestrator.settings.layout import run_folder
 from tests.fakes import FakeService
 from tests.server.running import TOKEN, RunningApi, running_api
-from tests.third_party import ThirdParty, third_party
+from tests.third_party import Asked, ThirdParty, third_party
 
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\x7f"
@@ -285,22 +285,10 @@ class TestHostile:
         return shell
 
     @pytest.mark.parametrize(
-        "words",
-        [
-            ("ls",),
-            ("ls", "--json"),
-            ("send", "1111", "hello"),
-            ("output", "1111"),
-            ("output", "1111", "--why"),
-            ("stop", "1111"),
-            ("stop", "nonesuch"),
-        ],
-        ids=" ".join,
+        "words", ["ls", "ls --json", "send 1 x", "output 1", "output 1 --why", "stop 1", "stop x"]
     )
-    def test_nothing_reaches_the_terminal_that_could_control_it(
-        self, nasty: Shell, words: tuple[str, ...]
-    ) -> None:
-        done = nasty.run(*words)
+    def test_nothing_that_controls_a_terminal_reaches_it(self, nasty: Shell, words: str) -> None:
+        done = nasty.run(*words.split())
         shown = done.output or str(done.exception)
         assert shown
         assert not UNSAFE.search(shown.replace("\x7f", "") if "--json" in words else shown)
@@ -322,12 +310,8 @@ class TestForeign:
     @pytest.fixture
     def theirs(self) -> Iterator[ThirdParty]:
         with third_party() as theirs:
-            row = {
-                "id": "0badcafe",
-                "tmux_session": "cao-theirs",
-                "tmux_window": "tester-1",
-                "agent_profile": "tester",
-            }
+            window = {"tmux_session": "cao-theirs", "tmux_window": "tester-1"}
+            row = {"id": "0badcafe", "agent_profile": "tester", **window}
             session = {"session": {"id": "cao-theirs"}, "terminals": [row, {}, {"id": None}, 7]}
             listed = [{"id": "cao-theirs", "status": "active"}, {}, 3]
             theirs.answers["/sessions"] = (200, json.dumps(listed).encode())
@@ -339,6 +323,21 @@ class TestForeign:
         shell = Shell(theirs.url, tmp_path)
         shell.env["CAO_TOKEN"] = None
         return shell
+
+    def test_a_server_that_ends_with_its_run_is_found_anew(self, tmp_path: Path) -> None:
+        class Leaving(ThirdParty):
+            def answer(self, asked: Asked) -> tuple[int, bytes]:
+                if asked.method != "POST" or asked in self.asked:
+                    return super().answer(asked)
+                self.asked.append(asked)
+                raise ConnectionAbortedError
+
+        listed = b'[{"name": "cao-theirs", "terminals": [{"id": "0badcafe", "role": "tester"}]}]'
+        with third_party(own=Leaving()) as theirs:
+            theirs.answers["/sessions"] = (200, listed)
+            theirs.answers["/sessions/cao-theirs"] = (200, listed[1:-1])
+            done = Shell(theirs.url, tmp_path).run("stop", "--session", "cao-theirs")
+        assert (done.exception, done.stdout) == (None, "Ended 0badcafe (tester)\n")
 
     def test_all_ends_nobody_of_whom_it_is_not_told_where_he_works(
         self, guest: Shell, theirs: ThirdParty

@@ -12,7 +12,7 @@ from ..client.client import ApiClient
 from ..client.find import name_server
 from ..core.files import Folder
 from ..core.text import one_line, printable
-from ..errors import ApiRefused, NotFound, NotSteerable, UsageError
+from ..errors import ApiRefused, ApiUnreachable, NotFound, NotSteerable, UsageError
 from ..pipeline.requests import Pause, Request, Set, Skip, Stop, Unpause, demand_request
 from ..runs.control import (
     NEEDS_PERSON,
@@ -54,8 +54,6 @@ from .terminals import (
     named_terminal,
     table,
 )
-
-LOOSENED = "Nothing passes in this run without what it requires. Let it pass without?"
 
 
 @click.command()
@@ -166,8 +164,7 @@ def send(words: tuple[str, ...], now: bool, api: str | None) -> None:
         raise UsageError("--now needs one agent: name its role, such as cao send tester --now TEXT")
     with connected(os.environ, api) as client:
         delivery = client.send_input(named_terminal(client, target).id, text)
-    removed = delivery.removed_characters
-    if removed:
+    if removed := delivery.removed_characters:
         click.echo(f"{removed} control characters were removed from the message.", err=True)
     if not delivery.confirmed:
         click.echo(f"Not confirmed: {one_line(delivery.detail)}", err=True)
@@ -195,11 +192,11 @@ def change(words: tuple[str, ...]) -> None:
         read_change(name, value)
     found = _live(named[0] if named else None)
     requests = [Set(name, value) for name, _, value in changes]
-    # May the run pass without what it requires now?
     if found.is_live and any(loosens(_folder_of(found), request) for request in requests):
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise NotSteerable(NEEDS_PERSON)
-        if not click.confirm(f"{found.id}: {LOOSENED}", default=False, err=True):
+        question = "Nothing passes in this run without what it requires. Let it pass without?"
+        if not click.confirm(f"{found.id}: {question}", default=False, err=True):
             raise NotSteerable("nothing was changed")
     for request in requests:
         steer(found, request, agreed=True)
@@ -337,8 +334,7 @@ def stop(
         live = [run for run in runs if run.is_live and (every or run.id in taken)]
         if here and not (chosen or live):
             click.echo(f"No terminal works in {printable(str(folder))}.")
-        if here and len(chosen) < len(known):
-            elsewhere = len(known) - len(chosen)
+        if here and (elsewhere := len(known) - len(chosen)):
             click.echo(f"{elsewhere} elsewhere: `cao ls` shows them, --everywhere ends them.")
         if everywhere and not yes and (chosen or live):
             for line in table(chosen, time.time()) if chosen else ():
@@ -350,9 +346,12 @@ def stop(
         agents, meant = agents + chosen, meant + live
     left, busy = _stop_runs(meant, is_wide)
     if agents or left:
-        # Another server than before, if that was the one of a run that is stopped now.
-        with connected(os.environ, api) as client:
-            _end_agents(client, runs, {one.id for one in agents if one.run not in busy}, left)
+        wanted = {one.id for one in agents if one.run not in busy}
+        try:
+            _end_agents(api, runs, wanted, left)
+        except ApiUnreachable:
+            # It was the server of a run that was stopped, and ended just now.
+            _end_agents(api, runs, wanted, left)
 
 
 def _choose_widely(
@@ -425,20 +424,21 @@ def _stop_runs(runs: Sequence[RunView], is_wide: bool) -> tuple[list[RunView], l
 
 
 def _end_agents(
-    client: ApiClient, runs: Iterable[RunView], wanted: Collection[str], left: Collection[RunView]
+    api: str | None, runs: Iterable[RunView], wanted: Collection[str], left: Collection[RunView]
 ) -> None:
     """End terminals, and the agents that ended runs have left; the runs forget theirs."""
-    known = all_terminals(client)
-    ended = {one.id: one for one in known if one.id in wanted}
-    for run in left:
-        found = {one.id: one for one in known if one.session == session_name_of(run.id)}
-        if not found:
-            forget_agents(_folder_of(run))
-            _say_none_left(run)
-        ended |= found
-    for terminal in ended.values():
-        client.exit_terminal(terminal.id)
-        click.echo(f"Ended {terminal.label}")
+    with connected(os.environ, api) as client:
+        known = all_terminals(client)
+        ended = {one.id: one for one in known if one.id in wanted}
+        for run in left:
+            found = {one.id: one for one in known if one.session == session_name_of(run.id)}
+            if not found:
+                forget_agents(_folder_of(run))
+                _say_none_left(run)
+            ended |= found
+        for terminal in ended.values():
+            client.exit_terminal(terminal.id)
+            click.echo(f"Ended {terminal.label}")
     for run in runs:
         if not run.is_live and run.has_agents and ended.keys() >= {*run.terminals.values()}:
             forget_agents(_folder_of(run))
