@@ -29,6 +29,7 @@ CAPTURES = sorted(file for name in PROVIDERS for file in (SCREENS / name).rglob(
 COLORED = sorted(SCREENS.glob("*/drafts/*.ansi"))
 
 TRUST = "trust this folder"
+SIGN_IN = ("sign in", "")
 API_KEY = ("use this API key", "")
 RISK = ("accept the risk of skipping permissions", "")
 DIALOGS = {
@@ -42,6 +43,8 @@ DIALOGS = {
         "bypass_dialog": RISK,
         "flags-bypass_sandbox_dialog": RISK,
         "theme_dialog": ("first set-up", ""),
+        "not_logged_in": SIGN_IN,
+        "not_logged_in_error": SIGN_IN,
         "settings_dialog": ("settings with errors", ""),
     },
     "codex": {
@@ -53,7 +56,7 @@ DIALOGS = {
         "hooks_dialog": ("review of hooks", ""),
     },
     "copilot_cli": {"trust_dialog": (TRUST, "1"), "signed_out": ("sign in", "")},
-    "gemini_cli": {"trust_dialog": (TRUST, ""), "sign_in_dialog": ("sign in", "")},
+    "gemini_cli": {"trust_dialog": (TRUST, ""), "sign_in_dialog": SIGN_IN, "key_dialog": SIGN_IN},
     "aider": {
         "no_git_dialog": ("create a git repository", "nEnter"),
         "openrouter_dialog": ("sign in", ""),
