@@ -43,7 +43,7 @@ NAME_PATTERN = r"[a-z][a-z0-9_]{0,39}"
 FORMAT = "what docs/writing-a-provider.md has for it"
 Kind = Literal[
     "ready", "submitted", "working", "acting", "asking",
-    "finished", "failed", "interrupted", "stopped", "ended",
+    "finished", "failed", "interrupted", "stopped", "ended", "loading",
 ]  # fmt: skip
 
 
@@ -365,7 +365,7 @@ class Reader(Struct, frozen=True):
         failed = ended and outcome == "failed"
         return status_of(
             asks=ends["asking"] >= 0 or (not self.described.marks and may_ask(screen)),
-            ready=view.box is not None,
+            ready=view.box is not None and ends.get("loading", -1) < 0,
             working=ends["working"] >= 0,
             failed=failed,
             replied=ended and outcome == "finished" and not view.is_new,
