@@ -358,7 +358,7 @@ class Reader(Struct, frozen=True):
         view = self._view(screen)
         # Of marks that end in the same row the first of these kinds counts.
         ends = dict.fromkeys(("interrupted", "failed", "finished", "asking", "working"), -1)
-        for mark in self.described.marks:
+        for mark in (*self.described.marks, *self.described.dialogs):
             ends[mark.kind] = max(ends.get(mark.kind, -1), view.last(mark))
         outcome = max(("interrupted", "failed", "finished"), key=lambda kind: ends[kind])
         ended = ends[outcome] >= 0
