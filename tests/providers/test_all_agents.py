@@ -39,6 +39,10 @@ SAID = {
     "copilot_cli": (r" ● ", "   "),
     "gemini_cli": (r"✦ ", "  "),
     "opencode": (r" {5}\w", "     "),
+    "kilo": (r" {5}\w", "     "),
+    "qwen_code": (r"  ◆", "    "),
+    "cline": (r" \* ", "   "),
+    "kimi_cli": (r" ● ", "   "),
 }
 
 
