@@ -117,7 +117,8 @@ def draw(file: Path) -> Drawing:
     text = file.read_text(encoding="utf-8").rstrip("\n ")
     titled = file.with_suffix(".title")
     title = titled.read_text(encoding="utf-8").removesuffix("\n") if titled.exists() else None
-    known = [provider.detect_status(text)] if is_colored else file.parent.name.split("+")
+    is_open = is_colored or ("undecidable" in file.parts and title is None)
+    known = [provider.detect_status(text)] if is_open else file.parent.name.split("+")
     true = frozenset(map(TerminalStatus, known))
     lines = [strip_escapes(line).rstrip(" ") for line in text.split("\n")]
     kinds = [TALK] * len(lines)
@@ -149,13 +150,7 @@ def draw(file: Path) -> Drawing:
 @cache
 def drawings(agent: str) -> list[Drawing]:
     folder = SCREENS / agent
-    found = map(draw, sorted([*folder.rglob("*.txt"), *folder.rglob("*.ansi")]))
-    # An undecidable screen at rest, whose title is not known, may tell something else.
-    return [
-        one
-        for one in found
-        if one.title or one.true <= AT_WORK or one.provider.detect_status(one.text) in one.true
-    ]
+    return [draw(file) for file in sorted([*folder.rglob("*.txt"), *folder.rglob("*.ansi")])]
 
 
 VOCABULARY = (
@@ -317,7 +312,24 @@ SAMPLES: dict[str, Mapping[str, AgentSignal | None]] = {
     "copilot_cli": test_copilot_cli.SIGNALS,
     "opencode": test_opencode.SIGNALS,
 }
-NAMES = {"type", "event", "hook", "hook_event_name", "subtype", "notification_type"}
+LINES: dict[str, Iterable[str]] = {
+    "kilo": test_opencode.SIGNALS,
+    "pi": test_opencode.SIGNALS,
+    "qwen_code": (
+        '{"type": "user", "message": {"content": [{"type": "tool_result"}]}}',
+        '{"type": "control_request", "request": {"tool_name": "Shell"}}',
+        '{"type": "assistant", "message": {"content": [{"type": "text", "text": "Done."}]}}',
+    ),
+    "cline": (
+        '{"event": "agent.turn-started"}',
+        '{"event": "agent.run-finished", "properties": {"status": "completed"}}',
+    ),
+    "aider": ('{"event": "message_send_starting"}', '{"event": "at rest"}'),
+    "goose": ('{"goose": "thinking"}', '{"goose": "waiting"}'),
+}
+for name, lines in LINES.items():
+    SAMPLES[name] = {line: get_provider(name).read_signal(line) for line in lines}
+NAMES = {"type", "event", "hook", "goose", "hook_event_name", "subtype", "notification_type"}
 NEW = {"traceId": "7f", "cost": {"usd": 0.1, "parts": [1, None]}, "isNew": True}
 SAID = {SignalKind.ANSWERED, SignalKind.ERRED}
 OVER = {kind for kind, status in STATUS_OF_SIGNAL.items() if status in ENDS} - SAID
@@ -351,8 +363,10 @@ def told(screen: Drawing, seed: int) -> Iterator[TerminalStatus]:
     frames = [screen] if asks else [screen, screen.without(screen.of(MARK))]
     looks = [provider.detect_status(frame.text, screen.title) for frame in frames]
     by_title = provider.title_status(screen.title or "")
-    kind, source = SignalKind.WAITING if asks else SignalKind.WORKING, SignalSource.HOOK
-    known = [signal for signal in SAMPLES[provider.name].values() if signal and signal.kind is kind]
+    # Where nothing tells of a question, something tells of work.
+    kinds = [SignalKind.WAITING] * asks + [SignalKind.WORKING, SignalKind.SUBMITTED]
+    signals, source = SAMPLES[provider.name].values(), SignalSource.HOOK
+    known = [one for kind in kinds for one in signals if one and one.kind is kind]
     if provider.name == "codex":
         source = SignalSource.STREAM if asks else SignalSource.RECORD
         known = read_states(b"\x1b]7501;state=blocked:app=codex\x07")[0] if asks else known

@@ -258,7 +258,7 @@ STARTUP_QUESTIONS = (
     Dialog(
         SIGN_IN,
         "run claude once in a terminal and sign in",
-        # Select login method:        below the box:   ? for shortcuts      Not logged in · Run /login
+        # Select login method:        below the box: ? for shortcuts     Not logged in · Run /login
         sign=r"^ Select login method|\A(?:.*\n)?.* {9}(?:Not logged|Missing API).* · Run /login$",
     ),
     Dialog(
