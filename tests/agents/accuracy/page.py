@@ -55,7 +55,7 @@ ends with that; in Codex such work belongs to no turn."""
 
 PROMPTS_NOTE = """\
 Each must reach the model once, byte for byte: quotes, line ends, tabs, backslashes, Chinese, emoji.
-(Claude Code makes four spaces of a pasted tab; 2.1.105 breaks other letters, and gets ASCII alone.)"""
+(Claude Code makes a pasted tab four spaces; 2.1.105 breaks other letters and gets ASCII alone.)"""
 
 DRIFT_NOTE = """\
 Captured screens as a later version may draw them: other words, languages, signs, colors, borders,
