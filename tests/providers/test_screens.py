@@ -224,7 +224,7 @@ captured_lines = st.sampled_from(
 strange = st.sampled_from(
     [
         *("x" * 50_000, "漢字" * 9_000, "\u202e\u200d\ufeff" * 99, "\x1b[" * 999, "\x1b]0;"),
-        *("(" * 5_000, "\n" * 2_000, "1s · " * 2_000, "• " * 2_000, " " * 2_000 + "│", "\ud800"),
+        *("(" * 5_000, "\n" * 2_000, "1s · " * 2_000, "• " * 2_000, " " * 9_000 + "x", "\ud800"),
     ]
 )
 mixed_screens = st.lists(captured_lines | strange | st.text(max_size=40), max_size=30).map(
