@@ -22,7 +22,6 @@ from tests.providers import (
     test_scripted,
 )
 from tests.providers.samples import (
-    COMPLETED,
     IDLE,
     PROCESSING,
     PROVIDERS,
@@ -39,6 +38,10 @@ SAID = {
     "copilot_cli": (r" ● ", "   "),
     "gemini_cli": (r"✦ ", "  "),
     "opencode": (r" {5}\w", "     "),
+    "kilo": (r" {5}\w", "     "),
+    "qwen_code": (r"  ◆", "    "),
+    "cline": (r" \* ", "   "),
+    "kimi_cli": (r" ● ", "   "),
 }
 
 
@@ -112,7 +115,6 @@ def test_a_line_is_read_for_what_it_reports(agent: str, module: ModuleType) -> N
         ("claude_code", "✳ Working on ◐ symbols", None),
         ("claude_code", "Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA", None),
         ("codex", "⠹ Working", PROCESSING),
-        ("codex", "⠹ my-project", PROCESSING),
         ("codex", "Starting", PROCESSING),
         ("codex", "[ ! ] Action Required", WAITING),
         ("codex", "[ . ] Action Required | my-project", WAITING),
@@ -120,17 +122,12 @@ def test_a_line_is_read_for_what_it_reports(agent: str, module: ModuleType) -> N
         ("codex", "my-project", None),
         ("gemini_cli", "◇  Ready (app)", IDLE),
         ("gemini_cli", "✦  Working… (app)", PROCESSING),
-        ("gemini_cli", "✦  Reading the tests (app)", PROCESSING),
         ("gemini_cli", "⏲  Working… (app)", PROCESSING),
         ("gemini_cli", "✋  Action Required (app)", WAITING),
         ("gemini_cli", "Gemini CLI (app)", None),
         ("qwen_code", "◐︎ Qwen - app", PROCESSING),
         ("qwen_code", "✳︎ Qwen - app", WAITING),
-        ("qwen_code", "Qwen - app", None),
-        ("cline", "> Fix the basket", None),
-        ("pi", "π - app", None),
         ("scripted", "⠋ scripted", PROCESSING),
-        ("scripted", "⠏ scripted", PROCESSING),
         ("scripted", "[ ! ] Action Required", WAITING),
         ("scripted", "scripted", IDLE),
         ("scripted", "my-host", None),
@@ -146,13 +143,8 @@ def test_a_title_says_a_status_or_nothing(
 @pytest.mark.parametrize(
     ("screen", "title", "status"),
     [
-        ("codex/completed/0.125.0-completed_simple", "Ready", COMPLETED),
         ("codex/completed/0.125.0-completed_simple", "⠹ Working", PROCESSING),
-        ("claude_code/completed/2.1.325-completed", "✳ Claude Code", COMPLETED),
         ("claude_code/completed/2.1.325-completed", "◐ Claude Code", PROCESSING),
-        ("gemini_cli/completed/0.61.0-long_answer", "◇  Ready (app)", COMPLETED),
-        ("gemini_cli/completed/0.61.0-long_answer", "✦  Working… (app)", PROCESSING),
-        ("gemini_cli/completed/0.61.0-long_answer", "✋  Action Required (app)", WAITING),
         ("scripted/completed/answered", "⠋ scripted", PROCESSING),
         ("scripted/completed/answered", "[ ! ] Action Required", WAITING),
         ("scripted/error/usage_limit", "scripted", TerminalStatus.ERROR),

@@ -36,12 +36,10 @@ FAILURES = [
 FOOTERS_OF_WORK = [
     "  ⏵⏵ bypass permissions on · 1 shell · ← for agents · ↓ to manage      ◐ medium · /effort",
     "  ⏸ manual mode on · 1 shell",
-    "  1 shell · ↓ to manage",
     "  ⏵⏵ bypass permissions on · 1 local agent · ctrl+x ctrl+k to stop agents · ↓ to manage",
     "  ? for shortcuts · 2 background tasks",
     # What its input box holds takes the place of what else it would say here.
     "  1 shell                                 ● high · /effort",
-    "  ⏵⏵ accept edits on · 2 local agents  ● high · /effort",
 ]
 FOOTERS_OF_REST = [
     "  ⏸ manual mode on · /tasks to see subagents                          ◐ medium · /effort",
@@ -55,7 +53,6 @@ FOOTERS_OPENED = [
     "/model               Set the AI model for Claude Code (…\n/mobile              Show QR",
     "  ❯ /model                      Set the AI model for Claude Code (currently Opus 5.5)",
     '  No commands match "/zzzz"',
-    "    + file1.txt\n    + file7.txt",
     "  ❯ + file1.txt\n    + file7.txt",
 ]
 SCREENS = {

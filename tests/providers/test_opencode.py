@@ -48,7 +48,6 @@ ANSWERS = {
     ),
     "an answer right below a frame": (f"  ┃\n     Done.\n{DONE}", "Done."),
     "nothing yet": (f"     Old.\n\n{MESSAGE}{AT_REST}", ""),
-    "nothing at all": ("", ""),
 }
 COLORED = capture("opencode/drafts/1.18.33-typed_draft.ansi")
 DRAFTS = {"no color for placeholders": (COLORED.replace("38;5;255m", "38;5;8m"), "one short draft")}

@@ -39,7 +39,6 @@ def test_escapes_and_control_characters_are_taken_out(text: str, expected: str) 
         ("\x1b[2mdim\nstill dim\x1b[mnot", "   \n" + " " * 9 + "not"),
         ("\x1b[38;5;2mgreen\x1b[48;2;2;2;2mboxed", "greenboxed"),
         ("\x1b[38;2;1;2mcut short", "cut short"),
-        ("\x1b[38mtoo short", "too short"),
         ("\x1b[38;9;2mwho knows", " " * 9),
         ("\x1b[2;1mbold does not end it\x1b[0m", " " * 20),
         ("\x1b[2m漢字\x1b[0m|", "    |"),

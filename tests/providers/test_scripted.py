@@ -65,7 +65,6 @@ DRAFTS = {
     "nothing": ("\x1b[1mscripted ❯\x1b[0m", ""),
     "a question": (CHOICES, None),
     "a quoted box": ("│ scripted ❯ quoted", None),
-    "an empty screen": ("", None),
 }
 ANSWERS = {
     "that of the last message": (

@@ -265,8 +265,8 @@ STARTUP_QUESTIONS = (
     Dialog(
         SIGN_IN,
         "run claude once in a terminal and sign in",
-        # Select login method:
-        sign=r"^ Select login method",
+        # Select login method:        below the box: ? for shortcuts     Not logged in · Run /login
+        sign=r"^ Select login method|\A(?:.*\n)?.* {9}(?:Not logged|Missing API).* · Run /login$",
     ),
     Dialog(
         "first set-up",
@@ -312,9 +312,8 @@ def startup_dialog(screen: str) -> Dialog | None:
 
 
 def _startup_question(lines: Sequence[str]) -> Dialog | None:
-    if find_box(lines) is not None:
-        return None
-    text = "\n".join(lines)
+    box = find_box(lines)
+    text = "\n".join(lines[box.stop :] if box else lines)
     return next((known for known in STARTUP_QUESTIONS if find(known.sign, text)), None)
 
 

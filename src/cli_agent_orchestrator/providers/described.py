@@ -43,7 +43,7 @@ NAME_PATTERN = r"[a-z][a-z0-9_]{0,39}"
 FORMAT = "what docs/writing-a-provider.md has for it"
 Kind = Literal[
     "ready", "submitted", "working", "acting", "asking",
-    "finished", "failed", "interrupted", "stopped", "ended",
+    "finished", "failed", "interrupted", "stopped", "ended", "loading",
 ]  # fmt: skip
 
 
@@ -358,14 +358,14 @@ class Reader(Struct, frozen=True):
         view = self._view(screen)
         # Of marks that end in the same row the first of these kinds counts.
         ends = dict.fromkeys(("interrupted", "failed", "finished", "asking", "working"), -1)
-        for mark in self.described.marks:
+        for mark in (*self.described.marks, *self.described.dialogs):
             ends[mark.kind] = max(ends.get(mark.kind, -1), view.last(mark))
         outcome = max(("interrupted", "failed", "finished"), key=lambda kind: ends[kind])
         ended = ends[outcome] >= 0
         failed = ended and outcome == "failed"
         return status_of(
             asks=ends["asking"] >= 0 or (not self.described.marks and may_ask(screen)),
-            ready=view.box is not None,
+            ready=view.box is not None and ends.get("loading", -1) < 0,
             working=ends["working"] >= 0,
             failed=failed,
             replied=ended and outcome == "finished" and not view.is_new,

@@ -27,13 +27,13 @@ DRIFT = "## Drift"
 HEAD = """\
 # How accurate is the status?
 
-Made by `make accuracy`: real agent programs in real terminals, driven through turns of every kind.
-Only the model is a stub, which knows when each answer begins and ends. What the server reported is
-compared with that, and beside it what the screen alone says (no signals, no title).
+Made by `make accuracy`: real agents in real terminals, in turns of every kind. Only the model is a
+stub, which knows when each answer begins and ends. What the server reported is compared with that,
+and what the screen alone says (no signals, no title).
 
-- **false finished / idle / failed**: turns during which the agent was said to be at rest although
-  it worked or asked, or whose end was told wrongly. Not a moment of it is allowed; the screen alone
-  has half a second after a message was sent.
+- **false finished / idle / failed**: turns in which the agent was said to be at rest although it
+  worked or asked, or whose end was told wrongly. Not a moment is allowed; the screen alone has half
+  a second after a message.
 - **false working**: said to work when it asked, or again after its end was told.
 - **missed waiting**: it asked a person something, and that was not told or taken back too early.
 - **false waiting**: said to ask when it did not, or still 2.5 seconds after the answer.
@@ -43,10 +43,9 @@ compared with that, and beside it what the screen alone says (no signals, no tit
 - **sending**: messages that did not arrive once and exactly, or whose arrival was not confirmed.
 
 On an idle machine the end of a turn must be known within 100 ms (p50) and 300 ms (p99) of the
-model's last byte, where the agent reports it. Turns with a Stop hook of the user's are not counted:
-Claude Code's screen alone ends them. Version 2.1.105 does not say whether there is such a hook, and
-misses the limits. Nothing false or missed is allowed. Figures that the newest `make accuracy` did
-not measure are older ones.
+model's last byte, where the agent reports it. Turns with the user's Stop hook do not count: Claude
+Code's screen alone ends them; 2.1.105 does not report such a hook, and misses the limits. Nothing
+false or missed is allowed. Some figures are older.
 """
 
 WILD_NOTE = """\
@@ -56,12 +55,11 @@ ends with that; in Codex such work belongs to no turn."""
 
 PROMPTS_NOTE = """\
 Each must reach the model once, byte for byte: quotes, line ends, tabs, backslashes, Chinese, emoji.
-(Claude Code makes four spaces of a pasted tab; 2.1.105 breaks letters other than ASCII in long
-pastes and gets ASCII alone.)"""
+(Claude Code makes a pasted tab four spaces; 2.1.105 breaks other letters and gets ASCII alone.)"""
 
 DRIFT_NOTE = """\
-Captured screens, drawn as a later version may draw them: other words, languages, signs, colors,
-borders, spaces, rows. Wrong: work read as an end, rest read as work, a draft that nobody typed."""
+Captured screens as a later version may draw them: other words, languages, signs, colors, borders,
+rows. Wrong: work read as an end, rest as work, a draft nobody typed."""
 
 
 SUMMARY = (
@@ -98,7 +96,7 @@ def drift_figures() -> Figures:
     """Return what was read wrongly in captured screens that were drawn anew."""
     rows = []
     for agent in DRAWN:
-        screens, wrong = len(drawings(agent)), len(find_faults(agent, SEEDS, all_of_them=True))
+        screens, wrong = len(drawings(agent)), len(find_faults(agent, SEEDS))
         rows.append(_row(agent, screens, f"{screens * len(SEEDS):,}", wrong))
     return {"drift": rows}
 
