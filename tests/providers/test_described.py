@@ -171,6 +171,7 @@ def test_words_and_variables_are_filled_in() -> None:
     assert without.argv == words[:4]
 
 
+RECORD = "[record]\npath = { pattern = 'a', sample = 'a' }\n"
 EVENTS = """
 [[events]]
 when = { "a.b" = ["x", "y"], c = 1 }
@@ -231,6 +232,13 @@ def test_an_agent_like_another_takes_over_what_it_does_not_say() -> None:
         (PROGRAM + mark("busy", "^!"), "marks[1].is"),
         (PROGRAM + mark("working", "^!", "where = 'left'"), "marks[1].where"),
         (PROGRAM + "screen = { answer = { pattern = 'a', sample = 'a' } }", "screen.answer"),
+        (PROGRAM + 'tested = ["1.2", "abc"]', "tested[2]"),
+        (PROGRAM + "[keys]\nsubmit = []", "keys.submit"),
+        (PROGRAM + "[[events]]\nwhen = {}\nis = 'working'", "events[1].when"),
+        (PROGRAM + RECORD + "[[record.events]]\nwhen = {}\nis = 'working'", "record.events[1].when"),
+        (PROGRAM + mark("submitted", "^!"), "marks[1].is"),
+        (PROGRAM + mark("ready", "^!"), "marks[1].is"),
+        (PROGRAM + mark("finished", "^!", "where = 'title'"), "marks[1].is"),
     ],
 )
 def test_a_fault_names_the_file_and_the_key(text: str, place: str, tmp_path: Path) -> None:
@@ -242,6 +250,25 @@ def test_a_fault_names_the_file_and_the_key(text: str, place: str, tmp_path: Pat
     assert caught.value.expected
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("scren = {}", "screen"),
+        ("[keys]\nexits = []", "exit"),
+        (BOX + "abov = 1", "above"),
+        (BOX + "above = { pattern = 'a', smple = 'a' }", "sample"),
+        ("[[start.versions]]\nargz = []", "args"),
+        ("[[record.events]]\nwhenn = {}", "when"),
+        (mark("busy", "^!"), "working"),
+        (mark("working", "^!", "where = 'left'"), "title"),
+    ],
+)
+def test_what_could_be_written_is_named(text: str, known: str) -> None:
+    with pytest.raises(AgentFault) as caught:
+        described(text)
+    assert known in caught.value.expected.replace(",", "").split()
+
+
 def test_only_a_file_of_a_reasonable_size_is_read(tmp_path: Path) -> None:
     agents = tmp_path / "agents"
     agents.mkdir()
@@ -249,10 +276,10 @@ def test_only_a_file_of_a_reasonable_size_is_read(tmp_path: Path) -> None:
     (agents / "gone.toml").symlink_to(tmp_path / "nothing")
     (agents / "dir.toml").mkdir()
     os.mkfifo(agents / "pipe.toml")
-    for name in ("codex", "code", "My-Own"):
+    for name in ("codex", "code", "My-Own", "Gemini_CLI"):
         (agents / f"{name}.toml").write_text(PROGRAM)
     faults = {name for name, one in every_provider(tmp_path) if isinstance(one, AgentFault)}
-    assert faults == {"huge", "gone", "dir", "pipe", "codex", "code", "My-Own"}
+    assert faults == {"huge", "gone", "dir", "pipe", "codex", "code", "My-Own", "Gemini_CLI"}
 
 
 def test_the_users_own_agents_are_found_beside_ours(tmp_path: Path) -> None:

@@ -25,17 +25,26 @@ from ..core.programs import Programs
 from ..core.text import plural, printable
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
 from ..gates.checking import BUBBLEWRAP, find_sandbox
-from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
+from ..hosting.user import (
+    Program,
+    ask_agent,
+    find_program,
+    login_command,
+    read_server_config,
+    read_user_file,
+)
 from ..notices.decide import TABLE, read_notice_settings
 from ..notices.send import NoticeProgram
-from ..providers import every_provider
+from ..providers import every_provider, get_provider
 from ..providers.base import Provider, find_version
 from ..runs.deliver import DAY_SECONDS, known_runs, plan_cleanup
 from ..settings.config import ServerConfig
 from ..settings.layout import fault_of_state_folder, said_of_place
 from ..settings.table import BY_NAME
 from ..terminals.tmux import INSTALL_HINT, checked_version
+from .agent import try_agent
 from .clean import KEPT_DAYS
+from .complete import complete_providers
 from .imports import MODULE, own_command
 from .interrupts import Interrupts
 from .run import find_project, remarks_on_variables
@@ -87,13 +96,23 @@ class Diagnosis(Struct, frozen=True):
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def doctor(as_json: bool) -> None:
+@click.option(
+    "--try",
+    "tried",
+    metavar="AGENT",
+    shell_complete=complete_providers,
+    help="Start this agent once, read its input box, end it. Its model is sent nothing.",
+)
+def doctor(as_json: bool, tried: str | None) -> None:
     """Say what is installed, what is missing, and by which command each fault is fixed.
 
     It asks programs for their versions, and agents whether they are signed in; no model is asked
     anything. Ends with 0 if a run with a real agent is possible, else with 1.
     """
     wd = find_project(Path.cwd(), Path.home()) or Path.cwd()
+    if tried:
+        _try(tried, wd)
+        return
     findings = []
     with Programs(os.environ) as programs, Interrupts(notice="") as interrupts:
         interrupts.when_noted(programs.leave)
@@ -102,12 +121,7 @@ def doctor(as_json: bool) -> None:
                 sys.exit(interrupts.exit_code)
             findings.append(finding)
             if not as_json:
-                is_bad = finding.state is WRONG or (finding.state is MISSING and finding.needed)
-                mark = finding.state.upper() if is_bad else str(finding.state)
-                lines = [f"{mark:<9}{finding.subject:<20}{finding.detail}"]
-                lines += finding.advice.splitlines()
-                lines += [f"fix: {finding.mend}"] if finding.mend else []
-                click.echo(printable(f"\n{'':29}→ ".join(lines)))
+                _show(finding)
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     possible, conclusion = conclude(findings, cao)
     if as_json:
@@ -116,6 +130,22 @@ def doctor(as_json: bool) -> None:
     else:
         click.echo(f"\n{conclusion}")
     sys.exit(0 if possible else 1)
+
+
+def _show(finding: Diagnosis) -> None:
+    is_bad = finding.state is WRONG or (finding.state is MISSING and finding.needed)
+    mark = finding.state.upper() if is_bad else str(finding.state)
+    lines = [f"{mark:<9}{finding.subject:<20}{finding.detail}", *finding.advice.splitlines()]
+    lines += [f"fix: {finding.mend}"] if finding.mend else []
+    click.echo(printable(f"\n{'':29}→ ".join(lines)))
+
+
+def _try(name: str, wd: Path) -> None:
+    config = read_server_config(os.environ)
+    provider = get_provider(name, config.config_dir)
+    with Programs(os.environ) as programs:
+        _show(_agent(provider, config, wd, programs))
+    try_agent(provider, config)
 
 
 def examine(programs: Programs, environ: Mapping[str, str], wd: Path) -> Iterator[Diagnosis]:
@@ -271,7 +301,7 @@ def _agent(provider: Provider, config: ServerConfig, wd: Path, programs: Program
     if not isinstance(found, Program):
         advice = NO_ANSWER.format(program, "--version")
         return Diagnosis(subject, MISSING, f"{program} {found.text}", advice)
-    remarks = [*remarks_on_version(found.version, provider.tested_versions)]
+    remarks = [*remarks_on_version(found.version, provider)]
     remarks.append(LOGINS[found.logged_in])
     advices = [advice for _, advice in remarks if advice]
     logged_out = found.logged_in is False
@@ -289,13 +319,16 @@ def version_words(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version)) or "version unknown"
 
 
-def remarks_on_version(
-    version: tuple[int, ...], tested: tuple[tuple[int, ...], ...]
-) -> Iterator[tuple[str, str]]:
+def remarks_on_version(version: tuple[int, ...], provider: Provider) -> Iterator[tuple[str, str]]:
     """Yield a remark and its advice if a version lies outside of those that were tested.
 
     The MAJOR.MINOR of the newest of them counts as tested.
     """
+    tested = provider.tested_versions
+    if provider.file and not tested:
+        advice = f"`cao agent check {provider.name}` tries it"
+        yield "its file names no version as tested", advice
+        return
     if not tested:
         yield "no version of it was tested; its screens are from recordings only", SCREEN_ADVICE
         return

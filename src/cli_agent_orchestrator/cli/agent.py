@@ -1,0 +1,261 @@
+"""`cao agent`: add an agent of your own, and learn how surely `cao` knows what any agent does.
+
+An agent is tried on a server of its own, in an empty folder. Nothing is left of either.
+"""
+
+import os
+import re
+import shlex
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from ..client.client import Answer, ApiClient
+from ..core.codec import toml_value
+from ..core.files import Folder
+from ..core.models import OutputMode, TerminalStatus
+from ..core.text import printable
+from ..errors import ApiRefused, UsageError, end_of_screen
+from ..hosting.connect import run_own_server
+from ..hosting.user import find_program, read_server_config
+from ..providers import check_name, get_provider
+from ..providers.base import Provider, not_found
+from ..settings.config import ServerConfig
+from ..terminals.programs import check_outside
+from ..terminals.sending import PROBE, PROBE_SECONDS
+from ..terminals.service import QUIT_SECONDS
+from ..terminals.tracker import SignalSource
+from .complete import complete_providers
+from .imports import confirm, importing
+from .interrupts import SIGNALS
+
+SURELY, BY_SILENCE, FAILED = "surely", "less surely", "no"
+PROFILE = "programmer"
+WORD = "checked"
+MESSAGE = f"Write the one word {WORD} into the file {{}} and end your turn. Do nothing else."
+LOOK_SECONDS = 0.1
+SETTLE_SECONDS = 10.0
+"""How long a question, a failure or a rest without the file must last to count."""
+TURN_SECONDS = 300.0
+FILE = """\
+program = {}
+# tested = ["1.4.0"]             # versions that you have tried
+
+[start]
+args = {}
+# workspace = ["--auto-edit"]    # what lets it work in its folder without asking
+
+# Surer, with [[marks]] of its work (docs/writing-a-provider.md):
+# [[box]]
+# pattern = {}
+# sample = {}
+"""
+
+
+@click.group()
+def agent() -> None:
+    """Add an agent of your own by a file, and try one.
+
+    Your agents are files in the folder `agents` of your own configuration, never of a project.
+    """
+
+
+@agent.command()
+@click.argument("name")
+@click.option("--command", prompt="What starts it", help="What starts it, as you would type it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def new(name: str, command: str, yes: bool) -> None:
+    """Start an agent once, and write a file for it.
+
+    It shows what it saw and proposes a file for an agent of this NAME. Nothing is sent to a model.
+
+    \b
+    cao agent new myagent --command "myagent --no-update"
+    """
+    file = read_server_config(os.environ).config_dir / "agents" / f"{name}.toml"
+    check_name(file)
+    if os.path.lexists(file):
+        raise UsageError(f"{file} exists: edit it, then try it with `cao agent check {name}`")
+    try:
+        program, *args = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"the command {command!r} cannot be read: {error}") from None
+    if os.sep in program:
+        program = str(Path(program).expanduser().absolute())
+    text = FILE.format(*map(toml_value, (program, args, "^> ", "> text")))
+    with TemporaryDirectory(prefix="cao-agent-") as folder:
+        draft = Path(folder, "agents", file.name)
+        draft.parent.mkdir()
+        draft.write_text(text, encoding="utf-8")
+        config = read_server_config({**os.environ, "CAO_CONFIG_DIR": folder})
+        screen = try_agent(get_provider(name, config.config_dir), config)
+    before = screen.partition(PROBE)[0].rpartition("\n")[2].rstrip()
+    box = (f"^{re.escape(before)}(?: |$)", f"{before} text")
+    text = FILE.format(*map(toml_value, (program, args, *box)))
+    shown = screen.replace(PROBE, "").rstrip()
+    for title, lines in (("At rest it shows", shown), (f"Proposed for {file}", text)):
+        click.echo(printable(f"\n{title}:\n\n{textwrap.indent(lines, '    ')}"))
+    if yes or confirm("Write this file?", "written"):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        Folder(file.parent, private=True).create(file.name, text.encode())
+        click.echo(f"Written. Try it with a message: cao agent check {name}")
+
+
+@agent.command()
+@click.argument("name", shell_complete=complete_providers)
+@click.option("--no-message", is_flag=True, help="Send nothing to its model.")
+def check(name: str, no_message: bool) -> None:
+    """Try an agent: start, message, end.
+
+    It prints how each step is known: `surely`, by what the agent reports or shows, or
+    `less surely`, by change and rest of its screen alone. Ends with 0 if the agent works, 1 if
+    not, 2 if its file has a fault.
+
+    \b
+    cao agent check myagent
+    """
+    config = read_server_config(os.environ)
+    provider = get_provider(name, config.config_dir)
+    if not no_message:
+        click.echo("Its model gets one small message, which may cost; --no-message sends none.\n")
+    try_agent(provider, config, message=not no_message)
+    click.echo(f"\n{provider.name} works.")
+
+
+def try_agent(provider: Provider, config: ServerConfig, *, message: bool = False) -> str:
+    """Start an agent, give it a message or only a sign, end it, and print how each step is known.
+
+    Returns the screen with the sign. What fails ends the command.
+    """
+    wanted, program = find_program(provider, config, config.environ)
+    if program is None:
+        raise UsageError(not_found(provider, wanted, "on the PATH"))
+    with private_server(config) as (client, work):
+        step, began, screen = "start", time.monotonic(), ""
+        try:
+            # A profile may be a message of its own.
+            profile = PROFILE if message else ""
+            terminal = client.create_session(profile, provider=provider.name)["id"]
+            _print(step, SURELY, f"ready after {time.monotonic() - began:.1f} s")
+            why = client.explain(terminal)
+            _print_known("ready", _sources(why, TerminalStatus.IDLE, TerminalStatus.COMPLETED))
+            if message:
+                step = "message"
+                _take_turn(client, terminal, work / "answer.md")
+            else:
+                step, screen = "box", _try_box(client, terminal)
+            # After a sign its screen has just changed.
+            why, _ = _follow(client, terminal, time.time(), work)
+            step, began, keys = "exit", time.monotonic(), " ".join(provider.exit_keys)
+            client.exit_terminal(terminal)
+        except ApiRefused as error:
+            _print(step, FAILED, error.summary)
+        is_quick = time.monotonic() < began + QUIT_SECONDS
+        if is_quick and TerminalStatus(why["status"]).at_rest:
+            _print(step, SURELY, f"by {keys}")
+        else:
+            _print(step, BY_SILENCE, f"not by {keys}: its terminal was closed")
+    return screen
+
+
+@contextmanager
+def private_server(config: ServerConfig) -> Iterator[tuple[ApiClient, Path]]:
+    """Yield the client of a server for one agent, and an empty folder. A signal ends them, too."""
+    check_outside(config.environ)
+
+    def leave(number: int, frame: object) -> None:
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in SIGNALS:
+        signal.signal(number, leave)
+    with TemporaryDirectory(prefix="cao-agent-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder, "work")
+        work.mkdir()
+        own = {"CAO_STATE_DIR": f"{folder}/state", "CAO_CONFIG_DIR": str(config.config_dir)}
+        with (
+            run_own_server({**config.environ, **own}, importing, lasting=False) as found,
+            ApiClient(found.url, transport=found.transport, working_directory=str(work)) as client,
+        ):
+            try:
+                yield client, work
+            finally:
+                for session in client.list_sessions():
+                    client.delete_session(session["name"])
+
+
+def _print(step: str, how: str, detail: str) -> None:
+    click.echo(printable(f"{step:<9}{how:<13}{detail}"))
+    if how == FAILED:
+        sys.exit(1)
+
+
+def _print_known(step: str, sources: set[str]) -> None:
+    if sources:
+        _print(step, SURELY, f"by its {', '.join(sorted(sources))}")
+    else:
+        _print(step, BY_SILENCE, "by change and rest of its screen")
+
+
+def _sources(why: Answer, *statuses: TerminalStatus, since: float = 0) -> set[str]:
+    """Return who said since then that an agent has one of these; our own message does not count."""
+    said = [one for one in why["evidence"] if one["status"] in statuses and one["at"] > since]
+    return {one["source"] for one in said} - {SignalSource.SUBMISSION.value}
+
+
+def _take_turn(client: ApiClient, terminal: str, file: Path) -> None:
+    sent = time.time()
+    delivery = client.send_input(terminal, MESSAGE.format(file))
+    _print("message", SURELY if delivery.confirmed else FAILED, delivery.detail)
+    why, worked = _follow(client, terminal, sent, file)
+    screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))
+    _print_known("working", worked)
+    if not TerminalStatus(why["status"]).at_rest:
+        _print("end", FAILED, f"{why['status']}: {why['reason']}{screen}")
+    # An input box that is always there tells nothing of a turn.
+    idle = _sources(why, TerminalStatus.IDLE, since=sent) & {*worked, SignalSource.TITLE.value}
+    _print_known("end", idle | _sources(why, TerminalStatus.COMPLETED, since=sent))
+    if file.is_file() and WORD in file.read_text("utf-8", "replace"):
+        _print("reply", SURELY, "by the file that it was asked for")
+    else:
+        _print("reply", FAILED, f"the file that it was asked for is missing{screen}")
+
+
+def _follow(client: ApiClient, terminal: str, since: float, file: Path) -> tuple[Answer, set[str]]:
+    """Wait for the end of a turn that writes a file; return how it stands and who told of work."""
+    worked: set[str] = set()
+    status, changed = TerminalStatus.PROCESSING, time.monotonic()
+    while True:
+        why, now = client.explain(terminal), time.monotonic()
+        worked |= _sources(why, TerminalStatus.PROCESSING, since=since)
+        if why["status"] != status:
+            status, changed = TerminalStatus(why["status"]), now
+        works = status is TerminalStatus.PROCESSING
+        is_over = now > changed + (TURN_SECONDS if works else SETTLE_SECONDS)
+        if is_over or (status.at_rest and file.exists()):
+            return why, worked
+        time.sleep(LOOK_SECONDS)
+
+
+def _try_box(client: ApiClient, terminal: str) -> str:
+    """Type a sign, take it back, and return the screen that had it."""
+    shown, before = "", client.get_output(terminal, OutputMode.SCREEN).count(PROBE)
+    for key, signs in ((PROBE, before + 1), ("BSpace", before)):
+        client.press_key(terminal, key)
+        until = time.monotonic() + PROBE_SECONDS
+        while (screen := client.get_output(terminal, OutputMode.SCREEN)).count(PROBE) != signs:
+            if time.monotonic() > until:
+                fault = "a sign that was typed did not appear, or stayed"
+                _print("box", FAILED, f"{fault}{end_of_screen(screen)}")
+            time.sleep(LOOK_SECONDS)
+        shown = shown or screen
+    _print("box", SURELY, "it took a sign and gave it back")
+    return shown
