@@ -4,11 +4,9 @@ An agent is tried on a server of its own, in an empty folder. Nothing is left of
 """
 
 import os
-import re
 import shlex
 import signal
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +22,12 @@ from ..core.models import OutputMode, TerminalStatus
 from ..core.text import printable
 from ..errors import ApiRefused, UsageError, end_of_screen
 from ..hosting.connect import run_own_server
-from ..hosting.user import find_program, read_server_config
+from ..hosting.user import read_server_config
+from ..pipeline.prompts import response_file_instruction
 from ..providers import check_name, get_provider
-from ..providers.base import Provider, not_found
+from ..providers.base import Provider
 from ..settings.config import ServerConfig
+from ..settings.layout import response_folder
 from ..terminals.programs import check_outside
 from ..terminals.sending import PROBE, PROBE_SECONDS
 from ..terminals.service import QUIT_SECONDS
@@ -37,9 +37,8 @@ from .imports import confirm, importing
 from .interrupts import SIGNALS
 
 SURELY, BY_SILENCE, FAILED = "surely", "less surely", "no"
+MESSAGE = "Read and change nothing. Your complete final response is the word `ready`.\n\n"
 PROFILE = "programmer"
-WORD = "checked"
-MESSAGE = f"Write the one word {WORD} into the file {{}} and end your turn. Do nothing else."
 LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
 """How long a question, a failure or a rest without the file must last to count."""
@@ -52,10 +51,9 @@ program = {}
 args = {}
 # workspace = ["--auto-edit"]    # what lets it work in its folder without asking
 
-# Surer, with [[marks]] of its work (docs/writing-a-provider.md):
-# [[box]]
-# pattern = {}
-# sample = {}
+# At rest it showed what follows. With [[box]] and [[marks]] made of that its status is known more
+# surely: docs/writing-a-provider.md.
+{}
 """
 
 
@@ -86,22 +84,18 @@ def new(name: str, command: str, yes: bool) -> None:
     try:
         program, *args = shlex.split(command)
     except ValueError as error:
-        raise UsageError(f"the command {command!r} cannot be read: {error}") from None
+        raise UsageError(f"--command is {command!r}: {error}") from None
     if os.sep in program:
         program = str(Path(program).expanduser().absolute())
-    text = FILE.format(*map(toml_value, (program, args, "^> ", "> text")))
     with TemporaryDirectory(prefix="cao-agent-") as folder:
         draft = Path(folder, "agents", file.name)
         draft.parent.mkdir()
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(FILE.format(toml_value(program), toml_value(args), ""), encoding="utf-8")
         config = read_server_config({**os.environ, "CAO_CONFIG_DIR": folder})
         screen = try_agent(get_provider(name, config.config_dir), config)
-    before = screen.partition(PROBE)[0].rpartition("\n")[2].rstrip()
-    box = (f"^{re.escape(before)}(?: |$)", f"{before} text")
-    text = FILE.format(*map(toml_value, (program, args, *box)))
-    shown = screen.replace(PROBE, "").rstrip()
-    for title, lines in (("At rest it shows", shown), (f"Proposed for {file}", text)):
-        click.echo(printable(f"\n{title}:\n\n{textwrap.indent(lines, '    ')}"))
+    rows = "\n".join(f"#   {row}" for row in screen.splitlines() if row.strip())
+    text = printable(FILE.format(toml_value(program), toml_value(args), rows))
+    click.echo(f"\nProposed for {file}:\n\n{text}")
     if yes or confirm("Write this file?", "written"):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         Folder(file.parent, private=True).create(file.name, text.encode())
@@ -130,35 +124,29 @@ def check(name: str, no_message: bool) -> None:
 
 
 def try_agent(provider: Provider, config: ServerConfig, *, message: bool = False) -> str:
-    """Start an agent, give it a message or only a sign, end it, and print how each step is known.
+    """Start an agent, give it a message or only a sign, end it; print how each step is known.
 
-    Returns the screen with the sign. What fails ends the command.
+    Returns what it shows at rest. A step that fails ends the command.
     """
-    wanted, program = find_program(provider, config, config.environ)
-    if program is None:
-        raise UsageError(not_found(provider, wanted, "on the PATH"))
     with private_server(config) as (client, work):
-        step, began, screen = "start", time.monotonic(), ""
+        step, began = "start", time.monotonic()
         try:
-            # A profile may be a message of its own.
+            # Without a profile: that may be a message of its own.
             profile = PROFILE if message else ""
             terminal = client.create_session(profile, provider=provider.name)["id"]
             _print(step, SURELY, f"ready after {time.monotonic() - began:.1f} s")
             why = client.explain(terminal)
             _print_known("ready", _sources(why, TerminalStatus.IDLE, TerminalStatus.COMPLETED))
-            if message:
-                step = "message"
-                _take_turn(client, terminal, work / "answer.md")
-            else:
-                step, screen = "box", _try_box(client, terminal)
+            screen = client.get_output(terminal, OutputMode.SCREEN)
+            step = "message" if message else "box"
+            (_take_turn if message else _try_box)(client, terminal, work)
             # After a sign its screen has just changed.
-            why, _ = _follow(client, terminal, time.time(), work)
+            why, _ = _follow(client, terminal, work)
             step, began, keys = "exit", time.monotonic(), " ".join(provider.exit_keys)
             client.exit_terminal(terminal)
         except ApiRefused as error:
             _print(step, FAILED, error.summary)
-        is_quick = time.monotonic() < began + QUIT_SECONDS
-        if is_quick and TerminalStatus(why["status"]).at_rest:
+        if TerminalStatus(why["status"]).at_rest and time.monotonic() < began + QUIT_SECONDS:
             _print(step, SURELY, f"by {keys}")
         else:
             _print(step, BY_SILENCE, f"not by {keys}: its terminal was closed")
@@ -199,10 +187,9 @@ def _print(step: str, how: str, detail: str) -> None:
 
 
 def _print_known(step: str, sources: set[str]) -> None:
-    if sources:
-        _print(step, SURELY, f"by its {', '.join(sorted(sources))}")
-    else:
-        _print(step, BY_SILENCE, "by change and rest of its screen")
+    by_silence = "by change and rest of its screen"
+    known = f"by its {', '.join(sorted(sources))}"
+    _print(step, SURELY if sources else BY_SILENCE, known if sources else by_silence)
 
 
 def _sources(why: Answer, *statuses: TerminalStatus, since: float = 0) -> set[str]:
@@ -211,25 +198,28 @@ def _sources(why: Answer, *statuses: TerminalStatus, since: float = 0) -> set[st
     return {one["source"] for one in said} - {SignalSource.SUBMISSION.value}
 
 
-def _take_turn(client: ApiClient, terminal: str, file: Path) -> None:
-    sent = time.time()
-    delivery = client.send_input(terminal, MESSAGE.format(file))
+def _take_turn(client: ApiClient, terminal: str, work: Path) -> None:
+    responses, sent = response_folder(work), time.time()
+    responses.make()
+    file = responses.path / "agent_check.md"
+    delivery = client.send_input(terminal, f"{MESSAGE}{response_file_instruction(file)}")
     _print("message", SURELY if delivery.confirmed else FAILED, delivery.detail)
-    why, worked = _follow(client, terminal, sent, file)
-    screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))
+    why, worked = _follow(client, terminal, file, sent)
     _print_known("working", worked)
+    screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))
     if not TerminalStatus(why["status"]).at_rest:
         _print("end", FAILED, f"{why['status']}: {why['reason']}{screen}")
     # An input box that is always there tells nothing of a turn.
     idle = _sources(why, TerminalStatus.IDLE, since=sent) & {*worked, SignalSource.TITLE.value}
     _print_known("end", idle | _sources(why, TerminalStatus.COMPLETED, since=sent))
-    if file.is_file() and WORD in file.read_text("utf-8", "replace"):
-        _print("reply", SURELY, "by the file that it was asked for")
-    else:
-        _print("reply", FAILED, f"the file that it was asked for is missing{screen}")
+    if not file.exists():
+        _print("reply", FAILED, f"it did not write the file that it was asked for{screen}")
+    _print("reply", SURELY, "by the file that it was asked for")
 
 
-def _follow(client: ApiClient, terminal: str, since: float, file: Path) -> tuple[Answer, set[str]]:
+def _follow(
+    client: ApiClient, terminal: str, file: Path, since: float = 0
+) -> tuple[Answer, set[str]]:
     """Wait for the end of a turn that writes a file; return how it stands and who told of work."""
     worked: set[str] = set()
     status, changed = TerminalStatus.PROCESSING, time.monotonic()
@@ -245,9 +235,8 @@ def _follow(client: ApiClient, terminal: str, since: float, file: Path) -> tuple
         time.sleep(LOOK_SECONDS)
 
 
-def _try_box(client: ApiClient, terminal: str) -> str:
-    """Type a sign, take it back, and return the screen that had it."""
-    shown, before = "", client.get_output(terminal, OutputMode.SCREEN).count(PROBE)
+def _try_box(client: ApiClient, terminal: str, work: Path) -> None:
+    before = client.get_output(terminal, OutputMode.SCREEN).count(PROBE)
     for key, signs in ((PROBE, before + 1), ("BSpace", before)):
         client.press_key(terminal, key)
         until = time.monotonic() + PROBE_SECONDS
@@ -256,6 +245,4 @@ def _try_box(client: ApiClient, terminal: str) -> str:
                 fault = "a sign that was typed did not appear, or stayed"
                 _print("box", FAILED, f"{fault}{end_of_screen(screen)}")
             time.sleep(LOOK_SECONDS)
-        shown = shown or screen
     _print("box", SURELY, "it took a sign and gave it back")
-    return shown

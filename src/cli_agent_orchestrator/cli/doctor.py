@@ -25,14 +25,7 @@ from ..core.programs import Programs
 from ..core.text import plural, printable
 from ..errors import ApiError, ApiUnreachable, TmuxMissing, UsageError, in_words
 from ..gates.checking import BUBBLEWRAP, find_sandbox
-from ..hosting.user import (
-    Program,
-    ask_agent,
-    find_program,
-    login_command,
-    read_server_config,
-    read_user_file,
-)
+from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
 from ..notices.decide import TABLE, read_notice_settings
 from ..notices.send import NoticeProgram
 from ..providers import every_provider, get_provider
@@ -44,7 +37,6 @@ from ..settings.table import BY_NAME
 from ..terminals.tmux import INSTALL_HINT, checked_version
 from .agent import try_agent
 from .clean import KEPT_DAYS
-from .complete import complete_providers
 from .imports import MODULE, own_command
 from .interrupts import Interrupts
 from .run import find_project, remarks_on_variables
@@ -96,13 +88,7 @@ class Diagnosis(Struct, frozen=True):
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-@click.option(
-    "--try",
-    "tried",
-    metavar="AGENT",
-    shell_complete=complete_providers,
-    help="Start this agent once, read its input box, end it. Its model is sent nothing.",
-)
+@click.option("--try", "tried", metavar="AGENT", help="Start it once; its model gets nothing.")
 def doctor(as_json: bool, tried: str | None) -> None:
     """Say what is installed, what is missing, and by which command each fault is fixed.
 
@@ -110,18 +96,26 @@ def doctor(as_json: bool, tried: str | None) -> None:
     anything. Ends with 0 if a run with a real agent is possible, else with 1.
     """
     wd = find_project(Path.cwd(), Path.home()) or Path.cwd()
-    if tried:
-        _try(tried, wd)
-        return
+    config = read_configuration(os.environ)[0]
+    provider = get_provider(tried, config.config_dir) if tried else None
     findings = []
     with Programs(os.environ) as programs, Interrupts(notice="") as interrupts:
         interrupts.when_noted(programs.leave)
-        for finding in examine(programs, os.environ, wd):
+        looks = examine(programs, os.environ, wd)
+        for finding in [_agent(provider, config, wd, programs)] if provider else looks:
             if interrupts.noted is not None:
                 sys.exit(interrupts.exit_code)
             findings.append(finding)
             if not as_json:
-                _show(finding)
+                is_bad = finding.state is WRONG or (finding.state is MISSING and finding.needed)
+                mark = finding.state.upper() if is_bad else str(finding.state)
+                lines = [f"{mark:<9}{finding.subject:<20}{finding.detail}"]
+                lines += finding.advice.splitlines()
+                lines += [f"fix: {finding.mend}"] if finding.mend else []
+                click.echo(printable(f"\n{'':29}→ ".join(lines)))
+    if provider:
+        try_agent(provider, config)
+        return
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     possible, conclusion = conclude(findings, cao)
     if as_json:
@@ -130,22 +124,6 @@ def doctor(as_json: bool, tried: str | None) -> None:
     else:
         click.echo(f"\n{conclusion}")
     sys.exit(0 if possible else 1)
-
-
-def _show(finding: Diagnosis) -> None:
-    is_bad = finding.state is WRONG or (finding.state is MISSING and finding.needed)
-    mark = finding.state.upper() if is_bad else str(finding.state)
-    lines = [f"{mark:<9}{finding.subject:<20}{finding.detail}", *finding.advice.splitlines()]
-    lines += [f"fix: {finding.mend}"] if finding.mend else []
-    click.echo(printable(f"\n{'':29}→ ".join(lines)))
-
-
-def _try(name: str, wd: Path) -> None:
-    config = read_server_config(os.environ)
-    provider = get_provider(name, config.config_dir)
-    with Programs(os.environ) as programs:
-        _show(_agent(provider, config, wd, programs))
-    try_agent(provider, config)
 
 
 def examine(programs: Programs, environ: Mapping[str, str], wd: Path) -> Iterator[Diagnosis]:
