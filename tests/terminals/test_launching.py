@@ -121,13 +121,17 @@ async def test_codex_that_asks_after_its_first_frame_is_not_ready(
         await starting
 
 
-@pytest.mark.parametrize(("text", "waits"), [("", False), ("loading", True)])
-def test_an_agent_that_shows_nothing_is_given_half_of_the_time(
-    tmp_path: Path, text: str, waits: bool
+@pytest.mark.parametrize(
+    ("file", "text", "waits"),
+    [("/mine.toml", "", False), ("/mine.toml", "loading", True), ("", "", True)],
+)
+def test_an_agent_of_the_users_own_that_shows_nothing_is_given_half_of_the_time(
+    tmp_path: Path, file: str, text: str, waits: bool
 ) -> None:
     async def start() -> float:
         desk, clock = Desk(tmp_path), VirtualClock()
         live = desk.shows(text)
+        live.provider = replace(live.provider, file=file)
         with pytest.raises(StartError, match="not ready"):
             await replace(desk.launcher, clock=clock).wait_until_ready(live)
         return clock.monotonic()

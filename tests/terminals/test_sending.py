@@ -92,6 +92,7 @@ def test_a_message_that_came_behind_the_one_before_is_taken_back(draft: str) -> 
         ("first", "first"),
         ("x", "x"),
         ("y", "[Pasted text #2]"),
+        ("Mend the basket and the till\nnow", "[Mend the basket and t... Pasted +1\nlines]"),
     ],
 )
 def test_a_message_that_is_alone_in_the_box_is_submitted(message: str, draft: str) -> None:

@@ -203,7 +203,10 @@ def _take_turn(client: ApiClient, terminal: str, work: Path) -> None:
     responses.make()
     file = responses.path / "agent_check.md"
     delivery = client.send_input(terminal, f"{MESSAGE}{response_file_instruction(file)}")
-    _print("message", SURELY if delivery.confirmed else FAILED, delivery.detail)
+    screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))
+    if not delivery.confirmed:
+        _print("message", FAILED, f"{delivery.detail}{screen}")
+    _print("message", SURELY, delivery.detail)
     why, worked = _follow(client, terminal, file, sent)
     _print_known("working", worked)
     screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))

@@ -297,6 +297,8 @@ def beside(draft: str, message: str) -> str:
         return ""
     above, head, _ = held.partition(ours[:END_LENGTH])
     _, tail, below = held.rpartition(ours[-END_LENGTH:])
+    # [Mend the basket and the till, it is… Pasted +9 lines]
+    above = above.removesuffix("[")
     return (above if head and above not in ours else "") + (below if tail else "")
 
 
