@@ -165,9 +165,7 @@ def test_a_signal_ends_the_agent_too(desk: Desk, tmp_path: Path, number: signal.
     ("name", "command"),
     [("codex", "sh"), ("cod", "sh"), ("Mine", "sh"), ("mine", "'sh"), ("../mine", "sh")],
 )
-def test_a_name_or_command_that_cannot_be_is_bad_usage(
-    desk: Desk, name: str, command: str
-) -> None:
+def test_a_name_or_command_that_cannot_be_is_bad_usage(desk: Desk, name: str, command: str) -> None:
     desk.cao("agent", "new", name, "--command", command, "--yes", code=2)
     assert not desk.file.parent.exists()
 
