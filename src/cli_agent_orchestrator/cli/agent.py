@@ -29,19 +29,20 @@ from ..providers.base import Provider
 from ..settings.config import ServerConfig
 from ..settings.layout import response_folder
 from ..terminals.programs import check_outside
-from ..terminals.sending import PROBE, PROBE_SECONDS
+from ..terminals.sending import PROBE
 from ..terminals.service import QUIT_SECONDS
 from ..terminals.tracker import SignalSource
 from .complete import complete_providers
 from .imports import confirm, importing
 from .interrupts import SIGNALS
 
+HOW = "What starts it, as you would type it."
 SURELY, BY_SILENCE, FAILED = "surely", "less surely", "no"
 MESSAGE = "Read and change nothing. Your complete final response is the word `ready`.\n\n"
 PROFILE = "programmer"
 LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
-"""How long a question, a failure or a rest without the file must last to count."""
+"""How long a question, a failure, or a rest without the file, may last."""
 TURN_SECONDS = 300.0
 FILE = """\
 program = {}
@@ -51,25 +52,21 @@ program = {}
 args = {}
 # workspace = ["--auto-edit"]    # what lets it work in its folder without asking
 
-# At rest it showed what follows. With [[box]] and [[marks]] made of that its status is known more
-# surely: docs/writing-a-provider.md.
+# What it showed at rest; docs/writing-a-provider.md makes [[box]] and [[marks]] of it:
 {}
 """
 
 
 @click.group()
 def agent() -> None:
-    """Add an agent of your own by a file, and try one.
-
-    Your agents are files in the folder `agents` of your own configuration, never of a project.
-    """
+    """Add an agent of your own by a file in your config folder, and try one."""
 
 
 @agent.command()
 @click.argument("name")
-@click.option("--command", prompt="What starts it", help="What starts it, as you would type it.")
+@click.option("--command", type=shlex.split, metavar="COMMAND", prompt="What starts it", help=HOW)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def new(name: str, command: str, yes: bool) -> None:
+def new(name: str, command: list[str], yes: bool) -> None:
     """Start an agent once, and write a file for it.
 
     It shows what it saw and proposes a file for an agent of this NAME. Nothing is sent to a model.
@@ -81,10 +78,7 @@ def new(name: str, command: str, yes: bool) -> None:
     check_name(file)
     if os.path.lexists(file):
         raise UsageError(f"{file} exists: edit it, then try it with `cao agent check {name}`")
-    try:
-        program, *args = shlex.split(command)
-    except ValueError as error:
-        raise UsageError(f"--command is {command!r}: {error}") from None
+    program, *args = command or [""]
     if os.sep in program:
         program = str(Path(program).expanduser().absolute())
     with TemporaryDirectory(prefix="cao-agent-") as folder:
@@ -106,10 +100,9 @@ def new(name: str, command: str, yes: bool) -> None:
 @click.argument("name", shell_complete=complete_providers)
 @click.option("--no-message", is_flag=True, help="Send nothing to its model.")
 def check(name: str, no_message: bool) -> None:
-    """Try an agent: start, message, end.
+    """Try an agent: start, message, end; print how each is known.
 
-    It prints how each step is known: `surely`, by what the agent reports or shows, or
-    `less surely`, by change and rest of its screen alone. Ends with 0 if the agent works, 1 if
+    Less surely means by change and rest of its screen alone. Ends with 0 if the agent works, 1 if
     not, 2 if its file has a fault.
 
     \b
@@ -140,16 +133,14 @@ def try_agent(provider: Provider, config: ServerConfig, *, message: bool = False
             screen = client.get_output(terminal, OutputMode.SCREEN)
             step = "message" if message else "box"
             (_take_turn if message else _try_box)(client, terminal, work)
-            # After a sign its screen has just changed.
-            why, _ = _follow(client, terminal, work)
-            step, began, keys = "exit", time.monotonic(), " ".join(provider.exit_keys)
+            began, keys = time.monotonic(), " ".join(provider.exit_keys)
             client.exit_terminal(terminal)
         except ApiRefused as error:
             _print(step, FAILED, error.summary)
-        if TerminalStatus(why["status"]).at_rest and time.monotonic() < began + QUIT_SECONDS:
-            _print(step, SURELY, f"by {keys}")
+        if time.monotonic() < began + QUIT_SECONDS:
+            _print("exit", SURELY, f"by {keys}")
         else:
-            _print(step, BY_SILENCE, f"not by {keys}: its terminal was closed")
+            _print("exit", BY_SILENCE, f"not by {keys}: its terminal was closed")
     return screen
 
 
@@ -168,9 +159,9 @@ def private_server(config: ServerConfig) -> Iterator[tuple[ApiClient, Path]]:
     with TemporaryDirectory(prefix="cao-agent-", ignore_cleanup_errors=True) as folder:
         work = Path(folder, "work")
         work.mkdir()
-        own = {"CAO_STATE_DIR": f"{folder}/state", "CAO_CONFIG_DIR": str(config.config_dir)}
+        environ = {**config.environ, "CAO_STATE_DIR": f"{folder}/state"}
         with (
-            run_own_server({**config.environ, **own}, importing, lasting=False) as found,
+            run_own_server(environ, importing, lasting=False) as found,
             ApiClient(found.url, transport=found.transport, working_directory=str(work)) as client,
         ):
             try:
@@ -180,16 +171,15 @@ def private_server(config: ServerConfig) -> Iterator[tuple[ApiClient, Path]]:
                     client.delete_session(session["name"])
 
 
-def _print(step: str, how: str, detail: str) -> None:
-    click.echo(printable(f"{step:<9}{how:<13}{detail}"))
+def _print(step: str, how: str, detail: str, screen: str = "") -> None:
+    click.echo(printable(f"{step:<9}{how:<13}{detail}{end_of_screen(screen)}"))
     if how == FAILED:
         sys.exit(1)
 
 
 def _print_known(step: str, sources: set[str]) -> None:
-    by_silence = "by change and rest of its screen"
-    known = f"by its {', '.join(sorted(sources))}"
-    _print(step, SURELY if sources else BY_SILENCE, known if sources else by_silence)
+    known = f"its {', '.join(sorted(sources))}" if sources else "change and rest of its screen"
+    _print(step, SURELY if sources else BY_SILENCE, f"by {known}")
 
 
 def _sources(why: Answer, *statuses: TerminalStatus, since: float = 0) -> set[str]:
@@ -199,53 +189,47 @@ def _sources(why: Answer, *statuses: TerminalStatus, since: float = 0) -> set[st
 
 
 def _take_turn(client: ApiClient, terminal: str, work: Path) -> None:
+    """Let it answer as in a run, and print how its work and the end of that are known."""
     responses, sent = response_folder(work), time.time()
     responses.make()
     file = responses.path / "agent_check.md"
     delivery = client.send_input(terminal, f"{MESSAGE}{response_file_instruction(file)}")
-    screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))
     if not delivery.confirmed:
-        _print("message", FAILED, f"{delivery.detail}{screen}")
+        screen = client.get_output(terminal, OutputMode.SCREEN)
+        _print("message", FAILED, delivery.detail, screen)
     _print("message", SURELY, delivery.detail)
-    why, worked = _follow(client, terminal, file, sent)
+    worked: set[str] = set()
+    status, until = None, 0.0
+    while not (status and status.at_rest and file.exists()):
+        why = client.explain(terminal)
+        worked |= _sources(why, TerminalStatus.PROCESSING, since=sent)
+        if why["status"] != status:
+            status = TerminalStatus(why["status"])
+            works = status is TerminalStatus.PROCESSING
+            until = time.monotonic() + (TURN_SECONDS if works else SETTLE_SECONDS)
+        if time.monotonic() > until:
+            screen = client.get_output(terminal, OutputMode.SCREEN)
+            detail = f"without the file that it was asked for it is {status}: {why['reason']}"
+            _print("reply", FAILED, detail, screen)
+        time.sleep(LOOK_SECONDS)
+    _print("reply", SURELY, "by the file that it was asked for")
     _print_known("working", worked)
-    screen = end_of_screen(client.get_output(terminal, OutputMode.SCREEN))
-    if not TerminalStatus(why["status"]).at_rest:
-        _print("end", FAILED, f"{why['status']}: {why['reason']}{screen}")
     # An input box that is always there tells nothing of a turn.
     idle = _sources(why, TerminalStatus.IDLE, since=sent) & {*worked, SignalSource.TITLE.value}
     _print_known("end", idle | _sources(why, TerminalStatus.COMPLETED, since=sent))
-    if not file.exists():
-        _print("reply", FAILED, f"it did not write the file that it was asked for{screen}")
-    _print("reply", SURELY, "by the file that it was asked for")
-
-
-def _follow(
-    client: ApiClient, terminal: str, file: Path, since: float = 0
-) -> tuple[Answer, set[str]]:
-    """Wait for the end of a turn that writes a file; return how it stands and who told of work."""
-    worked: set[str] = set()
-    status, changed = TerminalStatus.PROCESSING, time.monotonic()
-    while True:
-        why, now = client.explain(terminal), time.monotonic()
-        worked |= _sources(why, TerminalStatus.PROCESSING, since=since)
-        if why["status"] != status:
-            status, changed = TerminalStatus(why["status"]), now
-        works = status is TerminalStatus.PROCESSING
-        is_over = now > changed + (TURN_SECONDS if works else SETTLE_SECONDS)
-        if is_over or (status.at_rest and file.exists()):
-            return why, worked
-        time.sleep(LOOK_SECONDS)
 
 
 def _try_box(client: ApiClient, terminal: str, work: Path) -> None:
     before = client.get_output(terminal, OutputMode.SCREEN).count(PROBE)
     for key, signs in ((PROBE, before + 1), ("BSpace", before)):
         client.press_key(terminal, key)
-        until = time.monotonic() + PROBE_SECONDS
-        while (screen := client.get_output(terminal, OutputMode.SCREEN)).count(PROBE) != signs:
+        until = time.monotonic() + SETTLE_SECONDS
+        while (
+            (screen := client.get_output(terminal, OutputMode.SCREEN)).count(PROBE) != signs
+            # It has just changed.
+            or not client.get_status(terminal).at_rest
+        ):
             if time.monotonic() > until:
-                fault = "a sign that was typed did not appear, or stayed"
-                _print("box", FAILED, f"{fault}{end_of_screen(screen)}")
+                _print("box", FAILED, "a sign that was typed did not appear, or stayed", screen)
             time.sleep(LOOK_SECONDS)
     _print("box", SURELY, "it took a sign and gave it back")
