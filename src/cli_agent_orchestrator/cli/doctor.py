@@ -303,12 +303,10 @@ def remarks_on_version(version: tuple[int, ...], provider: Provider) -> Iterator
     The MAJOR.MINOR of the newest of them counts as tested.
     """
     tested = provider.tested_versions
-    if provider.file and not tested:
-        advice = f"`cao agent check {provider.name}` tries it"
-        yield "its file names no version as tested", advice
-        return
     if not tested:
-        yield "no version of it was tested; its screens are from recordings only", SCREEN_ADVICE
+        own = "its file names no version as tested", f"`cao agent check {provider.name}` tries it"
+        ours = "no version of it was tested; its screens are from recordings only", SCREEN_ADVICE
+        yield own if provider.file else ours
         return
     oldest, newest = min(tested), max(tested)
     span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))

@@ -57,9 +57,8 @@ class Mark(Pattern, frozen=True, kw_only=True):
     """`above` and `below` the box; `top`: the first row, where an answer may go on that began
     above it: neither a message nor the banner is in sight."""
     rows: int = 0
-    """How many of its last rows with text are looked at; 0: all."""
+    """With text; 0: all."""
     without_box: bool = False
-    """Does it count only while no input box is in sight?"""
 
 
 class Question(Mark, frozen=True, kw_only=True):
@@ -69,29 +68,23 @@ class Question(Mark, frozen=True, kw_only=True):
 
 
 class Box(Pattern, frozen=True):
-    """The input box; what the first group of its pattern takes is part of the draft."""
+    """What the first group of its pattern takes is part of the draft."""
 
     above: Pattern | None = None
     between: int = 0
-    """How many rows may be between that row and the box."""
     below: Pattern | None = None
     more: Pattern | None = None
-    """How its further rows begin."""
     least: int = 1
     footer: tuple[int, int] | None = None
-    """How many rows with text follow it, at least and at most, `below` included."""
+    """Rows with text, `below` included."""
     caption: bool = False
-    """Is the paragraph right above it no part of the conversation?"""
     placeholder: Pattern | None = None
-    """What is not typed, with its escape sequences; dim text never is."""
+    """With its escape sequences, as the next three; dim text never counts."""
     muted: Pattern | None = None
-    """The color of text that is not typed: its first group."""
     colored: Pattern | None = None
-    """A last row that is a box by its colors alone."""
     sent: Pattern | None = None
-    """What no draft has: rows, or rows with their escape sequences, of a turn."""
     line_mode: bool = False
-    """Does it talk line by line? A draft goes to the end of the screen, and may fill it."""
+    """A draft goes to the end of the screen, and may fill it."""
 
 
 class Screen(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,19 +96,15 @@ class Screen(Struct, frozen=True, forbid_unknown_fields=True):
     """The first group of its last match in a turn."""
     margin: int = 0
     gives_back: bool = False
-    """Does the text of a stopped turn return to the box?"""
 
 
 class Start(Struct, frozen=True, forbid_unknown_fields=True):
-    """How it is started; docs/writing-a-provider.md has the words in braces."""
-
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[str, ...] = ()
     full: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
-    """Options of the user that replace the words of the permissions."""
     profile: tuple[str, ...] = ()
     first_message: tuple[str, ...] = ()
     """The last arguments: a turn is spent on the profile."""
@@ -175,7 +164,6 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True):
     message: Message = Message()
     screen: Screen = Screen()
     box: tuple[Box, ...] = ()
-    """The first one that is in sight counts."""
     marks: tuple[Mark, ...] = ()
     dialogs: tuple[Question, ...] = ()
     events: tuple[Event, ...] = ()
