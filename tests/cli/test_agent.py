@@ -1,6 +1,7 @@
 """An agent that nobody knows is added by a file, and tried: a program with an input box."""
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_agent_orchestrator.providers import get_provider
-from tests.programs import CAO, python_program
+from tests.programs import CAO, in_a_terminal, python_program
 
 pytestmark = pytest.mark.tmux
 SURE, BY_SILENCE = "surely", "less surely"
@@ -61,11 +62,10 @@ class Desk:
         self.program = folder / "mine"
         self.program.write_text(python_program(PROGRAM, "-IS"), encoding="utf-8")
         self.program.chmod(0o755)
-        self.file = folder / "config" / "agents" / "mine.toml"
+        self.file = Path(os.environ["CAO_CONFIG_DIR"], "agents", "mine.toml")
         self.temporary = folder / "t"
         self.temporary.mkdir()
-        own = {"TMPDIR": str(self.temporary), "CAO_CONFIG_DIR": str(folder / "config")}
-        self.environ = os.environ | own
+        self.environ = os.environ | {"TMPDIR": str(self.temporary)}
 
     def describe(self, *args: str) -> None:
         self.file.parent.mkdir(parents=True)
@@ -81,8 +81,13 @@ class Desk:
         """Return how each step is known, and all that was printed."""
         output, _ = (process := self.start(*words)).communicate(timeout=120)
         assert process.returncode == code, output
-        rows = [(line[:9].strip(), line[9:22].strip()) for line in output.splitlines()]
-        return {step: how for step, how in rows if how in (SURE, BY_SILENCE, "no")}, output
+        return known(output), output
+
+
+def known(output: str) -> dict[str, str]:
+    # What was asked for stands before the first of them.
+    found = re.findall(r"\b(\w+) +(surely|less surely|no)  ", output)
+    return dict(found)
 
 
 @pytest.fixture
@@ -93,28 +98,29 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_a_new_agent_is_tried_by_its_command_alone_and_gets_a_file(desk: Desk) -> None:
-    words = ("agent", "new", "mine", "--command", f"{desk.program} --fast", "--yes")
-    known, said = desk.cao(*words)
-    assert known == {"start": SURE, "ready": BY_SILENCE, "box": SURE, "exit": SURE}
+    words = ("agent", "new", "mine")
+    said, code = in_a_terminal([*words], f"{desk.program} --fast\ny\n")
+    steps = {"start": SURE, "ready": BY_SILENCE, "box": SURE, "exit": SURE}
+    assert (code, known(said)) == (0, steps), said
     assert stat.S_IMODE(desk.file.stat().st_mode) == 0o600
     assert "#   Welcome." in desk.file.read_text(encoding="utf-8").splitlines()
     assert get_provider("mine", desk.file.parents[1]).program == str(desk.program)
     assert "cao agent check mine" in said
-    assert str(desk.file) in desk.cao(*words, code=2)[1]
+    assert str(desk.file) in desk.cao(*words, "--command", "sh", code=2)[1]
 
 
 def test_an_agent_is_driven_and_each_step_says_how_it_is_known(desk: Desk) -> None:
     desk.describe()
-    known, said = desk.cao("agent", "check", "mine")
-    steps = ("start", "ready", "message", "end", "reply", "exit")
+    steps, said = desk.cao("agent", "check", "mine")
+    sure = ("start", "ready", "message", "end", "reply", "exit")
     # Its work is over before it could be seen.
-    assert known == {**dict.fromkeys(steps, SURE), "working": BY_SILENCE}, said
+    assert steps == {**dict.fromkeys(sure, SURE), "working": BY_SILENCE}, said
 
 
 def test_an_agent_is_started_once_and_its_version_and_box_are_reported(desk: Desk) -> None:
     desk.describe()
-    known, said = desk.cao("doctor", "--try", "mine")
-    assert known == dict.fromkeys(("start", "ready", "box", "exit"), SURE), said
+    steps, said = desk.cao("doctor", "--try", "mine")
+    assert steps == dict.fromkeys(("start", "ready", "box", "exit"), SURE), said
     assert "1.4.0" in said
 
 
@@ -126,8 +132,8 @@ def test_what_fails_is_shown_with_the_last_screen(
     desk: Desk, option: str, step: str, shown: str
 ) -> None:
     desk.describe(option)
-    known, said = desk.cao("agent", "check", "mine", code=1)
-    assert known[step] == "no"
+    steps, said = desk.cao("agent", "check", "mine", code=1)
+    assert steps[step] == "no"
     assert shown in said.splitlines()
 
 
@@ -146,7 +152,14 @@ def test_a_signal_ends_the_agent_too(desk: Desk, tmp_path: Path, number: signal.
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("codex", "sh"), ("cod", "sh"), ("Mine", "sh"), ("mine", "'sh"), ("../mine", "sh")],
+    [
+        ("codex", "sh"),
+        ("cod", "sh"),
+        ("Mine", "sh"),
+        ("mine", "'sh"),
+        ("mine", ""),
+        ("mine", "no-such"),
+    ],
 )
 def test_a_name_or_command_that_cannot_be_is_bad_usage(desk: Desk, name: str, command: str) -> None:
     desk.cao("agent", "new", name, "--command", command, "--yes", code=2)

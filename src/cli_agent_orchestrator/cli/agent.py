@@ -5,6 +5,7 @@ An agent is tried on a server of its own, in an empty folder. Nothing is left of
 
 import os
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -20,7 +21,7 @@ from ..core.codec import toml_value
 from ..core.files import Folder
 from ..core.models import OutputMode, TerminalStatus
 from ..core.text import printable
-from ..errors import ApiRefused, UsageError, end_of_screen
+from ..errors import ApiRefused, ConfigError, UsageError, end_of_screen
 from ..hosting.connect import run_own_server
 from ..hosting.user import read_server_config
 from ..pipeline.prompts import response_file_instruction
@@ -64,9 +65,9 @@ def agent() -> None:
 
 @agent.command()
 @click.argument("name")
-@click.option("--command", type=shlex.split, metavar="COMMAND", prompt="What starts it", help=HOW)
+@click.option("--command", metavar="COMMAND", prompt="What starts it", help=HOW)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def new(name: str, command: list[str], yes: bool) -> None:
+def new(name: str, command: str, yes: bool) -> None:
     """Start an agent once, and write a file for it.
 
     It shows what it saw and proposes a file for an agent of this NAME. Nothing is sent to a model.
@@ -78,9 +79,14 @@ def new(name: str, command: list[str], yes: bool) -> None:
     check_name(file)
     if os.path.lexists(file):
         raise UsageError(f"{file} exists: edit it, then try it with `cao agent check {name}`")
-    program, *args = command or [""]
+    try:
+        program, *args = shlex.split(command)
+    except ValueError:
+        program, args = "", []
     if os.sep in program:
         program = str(Path(program).expanduser().absolute())
+    if shutil.which(program) is None:
+        raise ConfigError("--command", command, "a program that exists, quoted as in a shell")
     with TemporaryDirectory(prefix="cao-agent-") as folder:
         draft = Path(folder, "agents", file.name)
         draft.parent.mkdir()
