@@ -380,18 +380,10 @@ def test_a_version_beside_those_that_were_tested_is_named(
     assert said(version, tested) == words
 
 
-def test_files_of_the_users_own_are_reported_and_one_that_cannot_be_used_is_named(
-    desk: Desk,
-) -> None:
-    agents = desk.configure("").parent / "agents"
-    agents.mkdir()
-    desk.install("mine", "echo mine 1.0")
-    for name in ("mine", "Codex"):
-        (agents / f"{name}.toml").write_text('program = "mine"\n', encoding="utf-8")
-    found = desk.findings()
-    assert "recordings" not in found["agent mine"].detail
-    assert (found["agent Codex"].state, found["agent codex"].state) == (WRONG, MISSING)
-    assert str(agents / "Codex.toml") in found["agent Codex"].detail
+def test_an_agent_of_the_users_own_is_not_said_to_be_from_recordings() -> None:
+    provider = replace(get_provider("codex"), tested_versions=(), file="/mine.toml")
+    [(text, advice)] = remarks_on_version((1, 0), provider)
+    assert ("recordings" in text, "cao agent check codex" in advice) == (False, True)
 
 
 def test_the_way_to_log_in_is_a_command() -> None:
