@@ -188,7 +188,7 @@ class QuestionGone(OrchestratorError):
 MOST_ROWS = 8
 
 
-def _end_of_screen(screen: str) -> str:
+def end_of_screen(screen: str) -> str:
     """Return the last rows of a screen, below a heading: the cause is there, art is above it."""
     rows = [row.rstrip() for row in screen.splitlines() if row.strip()][-MOST_ROWS:]
     return "\nThe end of its screen:\n" + "\n".join(rows) if rows else ""
@@ -196,7 +196,7 @@ def _end_of_screen(screen: str) -> str:
 
 class StartError(OrchestratorError):
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
-        super().__init__(f"{provider} could not be started: {reason}{_end_of_screen(last_screen)}")
+        super().__init__(f"{provider} could not be started: {reason}{end_of_screen(last_screen)}")
 
 
 class ProgramEnded(StartError):
@@ -207,7 +207,7 @@ class StepFailed(OrchestratorError):
     def __init__(self, provider: str, reason: str, last_screen: str = "") -> None:
         self.summary = text = f"{provider} gave no answer: {reason}"
         """Without the screen, which may show the prompt."""
-        super().__init__(f"{text}{_end_of_screen(last_screen)}")
+        super().__init__(f"{text}{end_of_screen(last_screen)}")
 
 
 class StepTimeout(StepFailed):

@@ -29,6 +29,7 @@ from cli_agent_orchestrator.cli.doctor import (
 )
 from cli_agent_orchestrator.core.programs import Programs
 from cli_agent_orchestrator.hosting.user import login_command
+from cli_agent_orchestrator.providers import get_provider
 from cli_agent_orchestrator.runs.record import read_record, write_record
 from tests.e2e.runs import free_port
 from tests.runs.kept_runs import make_run
@@ -356,7 +357,8 @@ TESTED: tuple[Version, ...] = ((0, 101, 0), (0, 166, 2), (0, 125, 3))
 
 def said(version: Version, tested: tuple[Version, ...] = TESTED) -> str:
     """Return what is said about a version, empty if nothing."""
-    return "\n".join(text for text, _ in remarks_on_version(version, tested))
+    provider = replace(get_provider("codex"), tested_versions=tested)
+    return "\n".join(text for text, _ in remarks_on_version(version, provider))
 
 
 @pytest.mark.parametrize(
@@ -376,6 +378,12 @@ def test_a_version_beside_those_that_were_tested_is_named(
     version: Version, tested: tuple[Version, ...], words: str
 ) -> None:
     assert said(version, tested) == words
+
+
+def test_an_agent_of_the_users_own_is_not_said_to_be_from_recordings() -> None:
+    provider = replace(get_provider("codex"), tested_versions=(), file="/mine.toml")
+    [(text, advice)] = remarks_on_version((1, 0), provider)
+    assert ("recordings" in text, "cao agent check codex" in advice) == (False, True)
 
 
 def test_the_way_to_log_in_is_a_command() -> None:

@@ -1,9 +1,14 @@
 """Agents that a file describes: what each key does, what bad files get, where files are found."""
 
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields
 
 from cli_agent_orchestrator.core.models import TerminalStatus
 from cli_agent_orchestrator.errors import AgentFault, UnknownName
@@ -12,6 +17,7 @@ from cli_agent_orchestrator.providers.base import Permissions, Provider
 from cli_agent_orchestrator.providers.described import (
     LARGEST_FILE,
     LONGEST_PATTERN,
+    Description,
     decode,
     load,
     make_provider,
@@ -36,7 +42,8 @@ RULE = "{ pattern = '^─+$', sample = '───' }"
 
 
 def described(text: str) -> Provider:
-    return make_provider("mine", decode((PROGRAM + text).encode(), "mine.toml"), Path("/here"))
+    text = text if "program =" in text else PROGRAM + text
+    return make_provider("mine", decode(text.encode(), "mine.toml"), Path("/here"))
 
 
 def mark(kind: str, pattern: str, more: str = "") -> str:
@@ -171,6 +178,7 @@ def test_words_and_variables_are_filled_in() -> None:
     assert without.argv == words[:4]
 
 
+RECORD = "[record]\npath = { pattern = 'a', sample = 'a' }\n"
 EVENTS = """
 [[events]]
 when = { "a.b" = ["x", "y"], c = 1 }
@@ -231,6 +239,16 @@ def test_an_agent_like_another_takes_over_what_it_does_not_say() -> None:
         (PROGRAM + mark("busy", "^!"), "marks[1].is"),
         (PROGRAM + mark("working", "^!", "where = 'left'"), "marks[1].where"),
         (PROGRAM + "screen = { answer = { pattern = 'a', sample = 'a' } }", "screen.answer"),
+        (PROGRAM + 'tested = ["1.2", "abc"]', "tested[2]"),
+        (PROGRAM + "[keys]\nsubmit = []", "keys.submit"),
+        (PROGRAM + "[[events]]\nwhen = {}\nis = 'working'", "events[1].when"),
+        (
+            PROGRAM + RECORD + "[[record.events]]\nwhen = {}\nis = 'working'",
+            "record.events[1].when",
+        ),
+        (PROGRAM + mark("submitted", "^!"), "marks[1].is"),
+        (PROGRAM + mark("ready", "^!"), "marks[1].is"),
+        (PROGRAM + mark("finished", "^!", "where = 'title'"), "marks[1].is"),
     ],
 )
 def test_a_fault_names_the_file_and_the_key(text: str, place: str, tmp_path: Path) -> None:
@@ -242,6 +260,23 @@ def test_a_fault_names_the_file_and_the_key(text: str, place: str, tmp_path: Pat
     assert caught.value.expected
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("scren = {}", "screen"),
+        ("[keys]\nexits = []", "exit"),
+        (BOX + "abov = 1", "above"),
+        (BOX + "above = { pattern = 'a', smple = 'a' }", "sample"),
+        ("[[record.events]]\nwhenn = {}", "when"),
+        (mark("busy", "^!"), "working"),
+    ],
+)
+def test_what_could_be_written_is_named(text: str, known: str) -> None:
+    with pytest.raises(AgentFault) as caught:
+        described(text)
+    assert known in caught.value.expected.replace(",", "").split()
+
+
 def test_only_a_file_of_a_reasonable_size_is_read(tmp_path: Path) -> None:
     agents = tmp_path / "agents"
     agents.mkdir()
@@ -249,10 +284,10 @@ def test_only_a_file_of_a_reasonable_size_is_read(tmp_path: Path) -> None:
     (agents / "gone.toml").symlink_to(tmp_path / "nothing")
     (agents / "dir.toml").mkdir()
     os.mkfifo(agents / "pipe.toml")
-    for name in ("codex", "code", "My-Own"):
+    for name in ("codex", "code", "My-Own", "Gemini_CLI"):
         (agents / f"{name}.toml").write_text(PROGRAM)
     faults = {name for name, one in every_provider(tmp_path) if isinstance(one, AgentFault)}
-    assert faults == {"huge", "gone", "dir", "pipe", "codex", "code", "My-Own"}
+    assert faults == {"huge", "gone", "dir", "pipe", "codex", "code", "My-Own", "Gemini_CLI"}
 
 
 def test_the_users_own_agents_are_found_beside_ours(tmp_path: Path) -> None:
@@ -273,13 +308,34 @@ def test_the_users_own_agents_are_found_beside_ours(tmp_path: Path) -> None:
     assert get_provider("my_own", tmp_path).program == "another one"
 
 
-def test_the_example_of_the_documentation_is_read() -> None:
-    page = Path(__file__).parents[2] / "docs" / "writing-a-provider.md"
-    lines = page.read_text(encoding="utf-8").partition("## ")[0].splitlines()
-    example = "\n".join(line[4:] for line in lines if line.startswith("    "))
-    agent = make_provider("youragent", decode(example.encode(), "the example"), Path("/"))
-    assert agent.detect_status("● Done.\n────\n❯\n ◎ Working\n") is PROCESSING
-    assert agent.last_answer(" > Fix it\n● Done.\n  All.\n────\n❯\n") == "Done.\nAll."
+PAGE = Path(__file__).parents[2] / "docs" / "writing-a-provider.md"
+
+
+def example(heading: str) -> Provider:
+    """Return the agent that the lines below a heading of the documentation describe."""
+    below = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    lines = below.partition("\n## ")[0].splitlines()
+    return described("\n".join(line[4:] for line in lines if line.startswith("    ")))
+
+
+def test_the_examples_of_the_documentation_are_read() -> None:
+    assert example("A surer file").detect_status("❯\n ◎ Working\n") is PROCESSING
+    agent = example("Every key")
+    screen = " > Fix it\n● Done.\n  All.\n\n────\n❯\n────\n ◎ Working\n"
+    assert (agent.detect_status(screen), agent.last_answer(screen)) == (PROCESSING, "Done.\nAll.")
+
+
+def keys_of(kind: type[Struct]) -> Iterator[str]:
+    for one in fields(kind):
+        yield one.encode_name
+        for inner in (one.type, *get_args(one.type)):
+            if isinstance(inner, type) and issubclass(inner, Struct) and inner is not kind:
+                yield from keys_of(inner)
+
+
+def test_every_key_is_in_the_documentation() -> None:
+    words = set(re.findall(r"\w+", PAGE.read_text(encoding="utf-8")))
+    assert [key for key in keys_of(Description) if key not in words] == []
 
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.toml"))

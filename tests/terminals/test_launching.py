@@ -18,6 +18,7 @@ from cli_agent_orchestrator.terminals.tmux import Tmux
 from tests.providers.samples import capture
 from tests.providers.test_codex import CONFIRM, KEEP, NUDGE, dialog
 from tests.terminals.samples import PANE, row, screen
+from tests.virtual_time import VirtualClock, run_at_once
 
 NOTICE = f"{NUDGE}\n{KEEP}\n{CONFIRM}"
 GONE = screen("it is gone")
@@ -121,6 +122,25 @@ async def test_codex_that_asks_after_its_first_frame_is_not_ready(
     desk.board.screen_changed(screen(dialog("0.149.1", f"{case}_dialog")))
     with pytest.raises(StartError, match=asked):
         await starting
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "waits"),
+    [("/mine.toml", "", False), ("/mine.toml", "loading", True), ("", "", True)],
+)
+def test_an_agent_of_the_users_own_that_shows_nothing_is_given_half_of_the_time(
+    tmp_path: Path, file: str, text: str, waits: bool
+) -> None:
+    async def start() -> float:
+        desk, clock = Desk(tmp_path), VirtualClock()
+        live = desk.shows(text)
+        live.provider = replace(live.provider, file=file)
+        with pytest.raises(StartError, match="not ready"):
+            await replace(desk.launcher, clock=clock).wait_until_ready(live)
+        return clock.monotonic()
+
+    config = Desk(tmp_path).launcher.config
+    assert (run_at_once(start) >= config.start_seconds) is waits
 
 
 async def test_a_program_that_was_updated_is_asked_for_its_version_again(

@@ -124,6 +124,9 @@ def complete_flows(context: click.Context, typed: str) -> Iterable[CompletionIte
     return dict.fromkeys(names)
 
 
+complete_providers = _completer(lambda context, typed: _agents())
+
+
 def complete_setting(setting: Setting) -> Completer | None:
     if setting.name == "FLOW":
         return complete_flows
@@ -132,7 +135,7 @@ def complete_setting(setting: Setting) -> Completer | None:
     if setting.kind is ValueKind.PATH:
         return complete_files
     if setting.name == "PROVIDER":
-        return _completer(lambda context, typed: _agents())
+        return complete_providers
     return _words(setting.choices) if setting.kind is ValueKind.CHOICE else None
 
 

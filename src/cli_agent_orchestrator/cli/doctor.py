@@ -28,13 +28,14 @@ from ..gates.checking import BUBBLEWRAP, find_sandbox
 from ..hosting.user import Program, ask_agent, find_program, login_command, read_user_file
 from ..notices.decide import TABLE, read_notice_settings
 from ..notices.send import NoticeProgram
-from ..providers import every_provider
+from ..providers import every_provider, get_provider
 from ..providers.base import Provider, find_version
 from ..runs.deliver import DAY_SECONDS, known_runs, plan_cleanup
 from ..settings.config import ServerConfig
 from ..settings.layout import fault_of_state_folder, said_of_place
 from ..settings.table import BY_NAME
 from ..terminals.tmux import INSTALL_HINT, checked_version
+from .agent import try_agent
 from .clean import KEPT_DAYS
 from .imports import MODULE, own_command
 from .interrupts import Interrupts
@@ -87,17 +88,21 @@ class Diagnosis(Struct, frozen=True):
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def doctor(as_json: bool) -> None:
+@click.option("--try", "tried", metavar="AGENT", help="Start it once; its model gets nothing.")
+def doctor(as_json: bool, tried: str | None) -> None:
     """Say what is installed, what is missing, and by which command each fault is fixed.
 
     It asks programs for their versions, and agents whether they are signed in; no model is asked
     anything. Ends with 0 if a run with a real agent is possible, else with 1.
     """
     wd = find_project(Path.cwd(), Path.home()) or Path.cwd()
+    config = read_configuration(os.environ)[0]
+    provider = get_provider(tried, config.config_dir) if tried else None
     findings = []
     with Programs(os.environ) as programs, Interrupts(notice="") as interrupts:
         interrupts.when_noted(programs.leave)
-        for finding in examine(programs, os.environ, wd):
+        looks = examine(programs, os.environ, wd)
+        for finding in [_agent(provider, config, wd, programs)] if provider else looks:
             if interrupts.noted is not None:
                 sys.exit(interrupts.exit_code)
             findings.append(finding)
@@ -108,6 +113,9 @@ def doctor(as_json: bool) -> None:
                 lines += finding.advice.splitlines()
                 lines += [f"fix: {finding.mend}"] if finding.mend else []
                 click.echo(printable(f"\n{'':29}→ ".join(lines)))
+    if provider:
+        try_agent(provider, config)
+        return
     cao = own_command(sys.argv[0], sys.executable, os.environ.get("PATH"))
     possible, conclusion = conclude(findings, cao)
     if as_json:
@@ -271,7 +279,7 @@ def _agent(provider: Provider, config: ServerConfig, wd: Path, programs: Program
     if not isinstance(found, Program):
         advice = NO_ANSWER.format(program, "--version")
         return Diagnosis(subject, MISSING, f"{program} {found.text}", advice)
-    remarks = [*remarks_on_version(found.version, provider.tested_versions)]
+    remarks = [*remarks_on_version(found.version, provider)]
     remarks.append(LOGINS[found.logged_in])
     advices = [advice for _, advice in remarks if advice]
     logged_out = found.logged_in is False
@@ -289,15 +297,16 @@ def version_words(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version)) or "version unknown"
 
 
-def remarks_on_version(
-    version: tuple[int, ...], tested: tuple[tuple[int, ...], ...]
-) -> Iterator[tuple[str, str]]:
+def remarks_on_version(version: tuple[int, ...], provider: Provider) -> Iterator[tuple[str, str]]:
     """Yield a remark and its advice if a version lies outside of those that were tested.
 
     The MAJOR.MINOR of the newest of them counts as tested.
     """
+    tested = provider.tested_versions
     if not tested:
-        yield "no version of it was tested; its screens are from recordings only", SCREEN_ADVICE
+        own = "its file names no version as tested", f"`cao agent check {provider.name}` tries it"
+        ours = "no version of it was tested; its screens are from recordings only", SCREEN_ADVICE
+        yield own if provider.file else ours
         return
     oldest, newest = min(tested), max(tested)
     span = " to ".join(map(version_words, dict.fromkeys((oldest, newest))))

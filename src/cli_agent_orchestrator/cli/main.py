@@ -57,6 +57,7 @@ GROUPS = {
     },
     "Set up": {
         "doctor": ("doctor:doctor", "Check what is installed and what is missing."),
+        "agent": ("agent:agent", "Add an agent of your own, and try one."),
         "server": ("serve:server", "Run the server that owns the terminals."),
         "trust": ("trust:trust", "Allow the commands of a project's own cao.toml."),
         "notify": ("notify:notify", "Choose how you are notified of runs, and try it."),

@@ -176,6 +176,8 @@ class Provider(Struct, frozen=True):
     record_pattern: str = ""
     """Pattern of its session record's path, empty if it keeps none that is of use."""
     submit_keys: tuple[str, ...] = ("Enter",)
+    file: str = ""
+    """The user's own file that describes it; empty for an agent of ours."""
     by_rest: bool = False
     """Is nothing known of its marks? Then change and rest of its screen tell the status."""
 
@@ -256,7 +258,8 @@ def status_of(
 
 
 def not_found(provider: Provider, wanted: str, place: str) -> str:
+    where = f"{provider.file}, program: " if wanted == provider.program and provider.file else ""
     return (
-        f"there is no program {wanted!r} {place}. If it is elsewhere, name it in "
+        f"{where}there is no program {wanted!r} {place}. If it is elsewhere, name it in "
         f"CAO_{provider.name.upper()}_COMMAND. If it is not installed: {provider.install_hint}"
     )

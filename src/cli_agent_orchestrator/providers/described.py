@@ -15,16 +15,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from msgspec import Struct, ValidationError, field
-from msgspec.structs import replace
+from msgspec import Meta, Struct, ValidationError, field
+from msgspec.structs import fields, replace
 
 from ..core.codec import convert, object_of, read_toml
 from ..core.files import read_named
 from ..core.models import TerminalStatus
 from ..errors import AgentFault, in_words
 from .base import (
+    VERSION_PATTERN,
     AgentSignal,
     Dialog,
     Launch,
@@ -41,10 +42,9 @@ LARGEST_FILE = 256 * 1024
 LONGEST_PATTERN = 500
 NAME_PATTERN = r"[a-z][a-z0-9_]{0,39}"
 FORMAT = "what docs/writing-a-provider.md has for it"
-Kind = Literal[
-    "ready", "submitted", "working", "acting", "asking",
-    "finished", "failed", "interrupted", "stopped", "ended", "loading",
-]  # fmt: skip
+Status = Literal["working", "asking", "finished", "failed", "interrupted"]
+Shown = Literal[Status, "loading"]
+Told = Literal[Status, "ready", "submitted", "acting", "stopped", "ended"]
 
 
 class Pattern(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,14 +53,13 @@ class Pattern(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mark(Pattern, frozen=True, kw_only=True):
-    kind: Kind = field(name="is", default="asking")
+    kind: Literal[Shown, "ready"] = field(name="is", default="asking")
     where: Literal["title", "screen", "above", "below", "turn", "top"] = "screen"
     """`above` and `below` the box; `top`: the first row, where an answer may go on that began
     above it: neither a message nor the banner is in sight."""
     rows: int = 0
-    """How many of its last rows with text are looked at; 0: all."""
+    """With text; 0: all."""
     without_box: bool = False
-    """Does it count only while no input box is in sight?"""
 
 
 class Question(Mark, frozen=True, kw_only=True):
@@ -70,29 +69,23 @@ class Question(Mark, frozen=True, kw_only=True):
 
 
 class Box(Pattern, frozen=True):
-    """The input box; what the first group of its pattern takes is part of the draft."""
+    """What the first group of its pattern takes is part of the draft."""
 
     above: Pattern | None = None
     between: int = 0
-    """How many rows may be between that row and the box."""
     below: Pattern | None = None
     more: Pattern | None = None
-    """How its further rows begin."""
     least: int = 1
     footer: tuple[int, int] | None = None
-    """How many rows with text follow it, at least and at most, `below` included."""
+    """Rows with text, `below` included."""
     caption: bool = False
-    """Is the paragraph right above it no part of the conversation?"""
     placeholder: Pattern | None = None
-    """What is not typed, with its escape sequences; dim text never is."""
+    """With its escape sequences, as the next three; dim text never counts."""
     muted: Pattern | None = None
-    """The color of text that is not typed: its first group."""
     colored: Pattern | None = None
-    """A last row that is a box by its colors alone."""
     sent: Pattern | None = None
-    """What no draft has: rows, or rows with their escape sequences, of a turn."""
     line_mode: bool = False
-    """Does it talk line by line? A draft goes to the end of the screen, and may fill it."""
+    """A draft goes to the end of the screen, and may fill it."""
 
 
 class Screen(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,19 +97,15 @@ class Screen(Struct, frozen=True, forbid_unknown_fields=True):
     """The first group of its last match in a turn."""
     margin: int = 0
     gives_back: bool = False
-    """Does the text of a stopped turn return to the box?"""
 
 
 class Start(Struct, frozen=True, forbid_unknown_fields=True):
-    """How it is started; docs/writing-a-provider.md has the words in braces."""
-
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[str, ...] = ()
     full: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
-    """Options of the user that replace the words of the permissions."""
     profile: tuple[str, ...] = ()
     first_message: tuple[str, ...] = ()
     """The last arguments: a turn is spent on the profile."""
@@ -139,7 +128,7 @@ OF_A_VERSION = ("args", "env", "workspace", "full", "ask", "profile", "first_mes
 class Keys(Struct, frozen=True, forbid_unknown_fields=True):
     exit: tuple[str, ...] = ("C-c", "C-c")
     clear: tuple[str, ...] = ("C-u",)
-    submit: tuple[str, ...] = ("Enter",)
+    submit: Annotated[tuple[str, ...], Meta(min_length=1)] = ("Enter",)
     times: int = 1
 
 
@@ -152,9 +141,9 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Event(Struct, frozen=True, forbid_unknown_fields=True):
     # Any: what JSON holds
-    when: Mapping[str, Any]
+    when: Annotated[Mapping[str, Any], Meta(min_length=1)]
     """Values by their paths, such as `a.b`; of a list each one will do."""
-    kind: Kind = field(name="is")
+    kind: Told = field(name="is")
     says: tuple[str, ...] = ()
     answer: str = ""
     """The path of the answer; without a text there, the event does not count."""
@@ -170,13 +159,12 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
 class Description(Struct, frozen=True, forbid_unknown_fields=True):
     program: str
     install: str = "see its own documentation"
-    tested: tuple[str, ...] = ()
+    tested: tuple[Annotated[str, Meta(pattern=VERSION_PATTERN)], ...] = ()
     start: Start = Start()
     keys: Keys = Keys()
     message: Message = Message()
     screen: Screen = Screen()
     box: tuple[Box, ...] = ()
-    """The first one that is in sight counts."""
     marks: tuple[Mark, ...] = ()
     dialogs: tuple[Question, ...] = ()
     events: tuple[Event, ...] = ()
@@ -184,8 +172,6 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load(file: Path) -> Provider:
-    if not re.fullmatch(NAME_PATTERN, file.stem):
-        raise AgentFault(str(file), "its name", repr(file.stem), "letters a to z, digits and _")
     try:
         data = read_named(file, LARGEST_FILE)
     except OSError as error:
@@ -211,12 +197,35 @@ def decode(data: bytes, where: str) -> Description:
     except ValidationError as error:
         fault, _, place = str(error).partition(" - at `$.")
         place = re.sub(r"(?<=\[)\d+", lambda number: f"{int(number[0]) + 1}", place.rstrip("`"))
-        raise AgentFault(where, place or "the top", fault, FORMAT) from None
+        raise AgentFault(where, place or "the top", fault, _expected(place, fault)) from None
     if not description.program.strip():
         raise AgentFault(where, "program", "it is empty", "a program's name or path")
     for place, one in _patterns(description, ""):
         _check(one, where, place)
+    for number, mark in enumerate(description.marks, 1):
+        # On a screen the box tells that it is ready.
+        kinds = STATUS_OF_TITLE if mark.where == "title" else get_args(Shown)
+        if mark.kind not in kinds:
+            fault = f"{mark.kind!r} does not count with where = {mark.where!r}"
+            expected = f"one of {', '.join(kinds)}"
+            raise AgentFault(where, f"marks[{number}].is", fault, expected)
     return description
+
+
+def _expected(place: str, fault: str) -> str:
+    """Return what may be there: the keys of a table, the words of a choice."""
+    kind: Any = Description  # Any: what the type of a field is, such as a union
+    for name in filter(None, re.sub(r"\[.*?\]", "", place).split(".")):
+        kind = _keys_of(kind)[name]
+    words = get_args(kind) if "enum" in fault else _keys_of(kind) if "unknown" in fault else ()
+    return f"one of {', '.join(words)}" if words else FORMAT
+
+
+# Any: as above
+def _keys_of(kind: Any) -> dict[str, Any]:
+    kinds = (one for one in (kind, *get_args(kind)) if isinstance(one, type))
+    table = next((one for one in kinds if issubclass(one, Struct)), None)
+    return {one.encode_name: one.type for one in fields(table)} if table else {}
 
 
 def _patterns(value: object, place: str) -> Iterator[tuple[str, Pattern]]:

@@ -78,7 +78,7 @@ SETTINGS = (
     Setting("WD", PATH, option="--wd", kept=False,
             help="The project's folder (the current folder if not given)."),
     Setting("PROVIDER", TEXT, "codex", option="--provider", kept=False,
-            help=f"The agent for all roles that name no other: {', '.join(AGENTS)}."),
+            help=f"The agent for all roles that name no other: {', '.join(AGENTS)}, or your own."),
     Setting("ANALYST_PROVIDER", TEXT, option="--agent", kept=False,
             help="The agent of the analyst."),
     Setting("ANALYST_REVIEW_PROVIDER", TEXT, option="--agent", kept=False,

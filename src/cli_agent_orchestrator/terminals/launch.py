@@ -197,6 +197,8 @@ class Launcher(Struct):
     async def wait_until_ready(self, live: LiveTerminal) -> None:
         """Wait until an agent shows its input box, passing the start-up dialogs that are safe."""
         deadline = self.clock.monotonic() + self.config.start_seconds
+        # Of ours it is known that they will show something, and that some install first.
+        blank_until = self.clock.monotonic() + max(self.config.start_seconds / 2, STUCK_SECONDS)
         answered: dict[str, int] = {}
         tried: dict[str, str] = {}
         while True:
@@ -224,6 +226,8 @@ class Launcher(Struct):
                 left = min(left, await self._try_when_still(live, tried))
                 if "" in tried.values():
                     return
+            if live.provider.file and not live.text.strip():
+                left = min(left, blank_until - self.clock.monotonic())
             if left <= 0:
                 took = self.clock.monotonic() - deadline + self.config.start_seconds
                 raise StartError(live.row.provider, _not_ready(live, took, tried), live.text)

@@ -341,6 +341,8 @@ def compare(draft: str, message: str) -> tuple[bool | None, str]:
     if len(ours) > END_LENGTH:
         above, head, _ = text.partition(ours[:END_LENGTH])
         _, tail, below = text.rpartition(ours[-END_LENGTH:])
+        # [Mend the basket and the till, it is… Pasted +9 lines]
+        above = above.removesuffix("[")
         beside = (above if head and above not in ours else "") + (below if tail else "")
     shared = [end in text for end in (ours[:END_LENGTH], ours[-END_LENGTH:])]
     shared += [end in ours for end in (text[:END_LENGTH], text[-END_LENGTH:])]

@@ -28,6 +28,7 @@ from .board import Board, LiveTerminal, reached
 from .courier import Courier, typeable
 from .launch import Launcher, check_folder, find_profile, profile_folders
 from .screens import FolderOf, ScreenRecorder, keys_for, question_of, watch_screen
+from .sending import PROBE
 from .signals import RecordFinder, SignalFiles, remove_signal_file
 from .store import TerminalRow, TerminalStore
 from .tmux import HUB_SESSION, Tmux, drop_error
@@ -51,7 +52,7 @@ KEYS = (
     *("Enter", "Escape", "Tab", "BTab", "Space", "BSpace", "DC"),
     *("Up", "Down", "Left", "Right", "Home", "End", "PPage", "NPage"),
     *("C-a", "C-c", "C-d", "C-e", "C-l", "C-o", "C-r", "C-t", "C-u"),
-    *("y", "n", "t", *"0123456789"),
+    *("y", "n", "t", *"0123456789", PROBE),
 )
 """Keys a client may press: they answer dialogs and edit the input box."""
 
@@ -321,7 +322,9 @@ class TerminalService:
         provider = get_provider(new.provider, self._config.config_dir)
         folder = check_folder(new.working_directory)
         folders = profile_folders(Path(folder), self._config.config_dir)
-        prompt = find_profile(new.agent_profile, folders, Path(folder))
+        prompt = ""
+        if new.agent_profile:
+            prompt = find_profile(new.agent_profile, folders, Path(folder))
         row = TerminalRow(
             id=secrets.token_hex(4),
             name=f"{new.role or new.agent_profile}-{secrets.token_hex(2)}",
