@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 CAO = (sys.executable, "-m", "cli_agent_orchestrator")
@@ -26,11 +26,13 @@ def in_a_terminal(words: list[str], answer: str) -> tuple[str, int]:
 
 
 @contextmanager
-def attached(socket: str, session: str) -> Iterator[Callable[[str], object]]:
+def attached(
+    socket: str, session: str, environ: Mapping[str, str]
+) -> Iterator[Callable[[str], object]]:
     """Yield what types letters as a person does whose terminal is attached to a session of tmux."""
     ours, theirs = os.openpty()
     words = ["tmux", "-L", socket, "attach", "-f", "ignore-size", "-t", f"={session}:"]
-    env = os.environ | {"TERM": "xterm-256color"}
+    env = {**environ, "TERM": "xterm-256color"}
     client = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
     drain = threading.Thread(target=_drain, args=(ours,))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 import shlex
 import time
@@ -354,7 +355,7 @@ async def take_beside_typing(driven: Driven, number: int) -> Taken:
         type_keys("\x7f" * (TYPED_LETTERS + len(message)))
         await driven.settles()
 
-    with attached(driven.socket, driven.terminal.session_name) as type_keys:
+    with attached(driven.socket, driven.terminal.session_name, os.environ) as type_keys:
         await driven.settles()
         typing = asyncio.create_task(type_letters())
         await asyncio.sleep(chance.uniform(0, 0.3))

@@ -10,7 +10,7 @@ import pytest
 
 from cli_agent_orchestrator.errors import TmuxCommandError
 from tests.programs import attached
-from tests.terminals.tmux.rig import Rig
+from tests.terminals.tmux.rig import PATIENCE, Rig
 
 pytestmark = pytest.mark.tmux
 
@@ -73,12 +73,13 @@ async def test_a_key_is_not_pressed_after_a_person_has_pressed_one(
     session = next(info.session for info in await rig.tmux.panes() if info.pane == pane)
     assert await rig.tmux.touched_at(session) == 0
     assert await rig.tmux.press(pane, ["a"], session)
-    with attached(rig.socket, session) as type_keys:
-        while not (before := await rig.tmux.touched_at(session)):
-            await asyncio.sleep(0.01)
-        while await rig.tmux.touched_at(session) == before:
-            type_keys("b")
-            await asyncio.sleep(0.05)
+    with attached(rig.socket, session, rig.environ) as type_keys:
+        async with asyncio.timeout(PATIENCE):
+            while not (before := await rig.tmux.touched_at(session)):
+                await asyncio.sleep(0.01)
+            while await rig.tmux.touched_at(session) == before:
+                type_keys("b")
+                await asyncio.sleep(0.05)
         assert not await rig.tmux.press(pane, ["c"], session, before)
         assert await rig.tmux.press(pane, ["d"], session, await rig.tmux.touched_at(session))
         await rig.recorder.until(lambda: record.read_bytes().endswith(b"d"))
