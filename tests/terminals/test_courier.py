@@ -130,7 +130,7 @@ async def desk(store: TerminalStore) -> Desk:
 async def test_a_person_may_be_faster_than_an_enter(desk: Desk) -> None:
     desk.tmux.types_first = " her own"
     delivery = await desk.send()
-    assert not delivery.confirmed
+    assert (delivery.confirmed, delivery.enter_presses) == (False, 0)
     assert desk.tmux.draft == "hello her own"
     assert not desk.live.box.leftover
 

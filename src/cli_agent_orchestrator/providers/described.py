@@ -57,7 +57,7 @@ class Mark(Pattern, frozen=True, kw_only=True):
     where: Literal["title", "screen", "above", "below", "turn", "top"] = "screen"
     """`above` and `below` the box; `top`: the first row, where an answer may go on that began
     above it: neither a message nor the banner is in sight."""
-    rows: int = 0
+    rows: Annotated[int, Meta(ge=0)] = 0
     """With text; 0: all."""
     without_box: bool = False
 
@@ -109,8 +109,8 @@ class Start(Struct, frozen=True, forbid_unknown_fields=True):
     profile: tuple[str, ...] = ()
     first_message: tuple[str, ...] = ()
     """The last arguments: a turn is spent on the profile."""
-    at_least: str = ""
-    below: str = ""
+    at_least: Annotated[str, Meta(pattern=f"^$|{VERSION_PATTERN}")] = ""
+    below: Annotated[str, Meta(pattern=f"^$|{VERSION_PATTERN}")] = ""
     versions: tuple["Start", ...] = ()
 
     def for_version(self, version: tuple[int, ...]) -> "Start":
@@ -129,7 +129,7 @@ class Keys(Struct, frozen=True, forbid_unknown_fields=True):
     exit: tuple[str, ...] = ("C-c", "C-c")
     clear: tuple[str, ...] = ("C-u",)
     submit: Annotated[tuple[str, ...], Meta(min_length=1)] = ("Enter",)
-    times: int = 1
+    times: Annotated[int, Meta(ge=1)] = 1
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True):
@@ -245,11 +245,11 @@ def _check(one: Pattern, where: str, place: str) -> None:
             fault, expected = "it is too long", f"at most {LONGEST_PATTERN} characters"
         elif place.endswith((".answer", ".muted")) and not re.compile(one.pattern).groups:
             fault, expected = f"{one.pattern!r} has no group", "(…) around what counts"
-        elif find(f"(?:{one.pattern})", one.sample):
+        elif re.compile(one.pattern) and find(f"(?:{one.pattern})", one.sample):
             return
         else:
             fault, expected = f"{one.pattern!r} does not match", f"its sample {one.sample!r}"
-    except re.error as error:
+    except (re.error, OverflowError) as error:
         fault, expected = f"{one.pattern!r}: {error}", "a pattern of Python's re"
     raise AgentFault(where, place, fault, expected)
 

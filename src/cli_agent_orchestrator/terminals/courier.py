@@ -132,7 +132,8 @@ class Courier:
         ours, _ = sending.compare(draft, as_text(text, live.provider))
         if live.box.leftover and not is_empty and ours is not False:
             return await self._note(live, key, await self._type(live, text))
-        if look.status is TerminalStatus.PROCESSING:
+        # Of one that is known by rest alone, any change of its screen looks like work.
+        if look.status is TerminalStatus.PROCESSING and not live.track.by_rest:
             return await self._note(live, key, Delivery(True, "the agent is working"))
         return known
 
@@ -143,7 +144,7 @@ class Courier:
         leftover, typed = live.box.leftover, False
         try:
             while True:
-                state, action = await proceed(self._tmux, live, state, self._board.now)
+                before, state, action = await proceed(self._tmux, live, state, self._board.now)
                 pane = live.pane or ""
                 match action:
                     case Do.PASTE:
@@ -160,9 +161,12 @@ class Courier:
                             raise
                     case Do.PRESS_ENTER:
                         session, keys = live.row.session_name, live.provider.submit_keys
-                        # If a person was faster, what the box holds then is looked at.
                         if await self._tmux.press(pane, keys, session, state.touched_at):
                             self._entered(live)
+                        else:
+                            # A person was faster.
+                            state = before
+                            live.remember(before.box)
                     case sending.Refuse(reason):
                         raise _refusal(live, reason)
                     case Delivery():
@@ -181,12 +185,15 @@ class Courier:
 
 async def proceed(
     tmux: Tmux, live: LiveTerminal, state: Sending, now: Callable[[], float]
-) -> tuple[Sending, Do | sending.Refuse | Delivery]:
-    """Wait, try and clear the box until something else is to be done, or all is over."""
+) -> tuple[Sending, Sending, Do | sending.Refuse | Delivery]:
+    """Wait, try and clear the box until something else is to be done, or all is over.
+
+    Returns the state before that and with it, too.
+    """
     keys = {Do.PROBE: (sending.PROBE,), Do.ERASE: ("BSpace",), Do.CLEAR: live.provider.clear_keys}
     while True:
-        changed = live.changed
-        state, action = sending.advance(state, await look_at(tmux, live, state, now()))
+        changed, before = live.changed, state
+        state, action = sending.advance(before, await look_at(tmux, live, state, now()))
         live.remember(state.box)
         within = sending.CLEAR_SECONDS if action is Do.CLEAR else sending.LOOK_SECONDS
         if isinstance(action, sending.LookAgain):
@@ -194,7 +201,7 @@ async def proceed(
         elif isinstance(action, Do) and action in keys:
             await tmux.press(live.pane or "", keys[action])
         else:
-            return state, action
+            return before, state, action
         await wait_for_change(changed, within)
 
 

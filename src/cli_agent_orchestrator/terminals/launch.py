@@ -252,7 +252,7 @@ class Launcher(Struct):
         text = live.text
         box = replace(live.box, leftover=bool(tried))
         state = Sending(since=self.clock.now(), fresh=True, box=box)
-        state, action = await proceed(self.tmux, live, state, self.clock.now)
+        _, state, action = await proceed(self.tmux, live, state, self.clock.now)
         tried[text] = action.reason if isinstance(action, Refuse) else ""
         if action is Do.PASTE:
             unknown = state.before is not None and state.before.status is TerminalStatus.UNKNOWN
@@ -290,5 +290,7 @@ class Launcher(Struct):
             with suppress(OSError):
                 asking = asyncio.to_thread(ask, [program, "--version"], env, VERSION_SECONDS)
                 said = (await asking).text
+            if not said:
+                return ()
             self._versions[key] = find_version(said)
         return self._versions[key]

@@ -361,13 +361,15 @@ class TerminalService:
         return live.public()
 
     async def _adopt(self, store: TerminalStore) -> None:
-        unfinished = []
+        unfinished, unreadable = [], []
         for row in store.terminals():
             try:
                 provider = get_provider(row.provider, self._config.config_dir)
             except errors.UsageError as error:
-                logger.warning("%s is forgotten: %s", row.id, error)
-                unfinished.append(row.id)
+                # A file of the user's may be mended; until then its agent is left alone.
+                is_file = isinstance(error, errors.AgentFault)
+                logger.warning("%s is %s: %s", row.id, "hidden" if is_file else "forgotten", error)
+                (unreadable if is_file else unfinished).append(row.id)
                 continue
             if row.ready:
                 live = self._board.add(row, provider)
@@ -388,7 +390,7 @@ class TerminalService:
             if live.row.step:
                 logger.warning("%s: nobody waits for its step any more; ended", live.row.id)
                 await self._discard(live)
-        known = {live.row.id for live in self._board}
+        known = {live.row.id for live in self._board}.union(unreadable)
         for pane in await self._tmux.panes():
             if pane.tag not in known:
                 logger.warning("%s: a window of no known terminal is closed", pane.tag or pane.pane)

@@ -109,6 +109,9 @@ async def test_a_program_that_has_ended_or_never_was_takes_no_input(rig: Rig) ->
             await rig.tmux.paste(pane, b"x")
         with pytest.raises(TmuxCommandError, match=reason):
             await rig.tmux.press(pane, ["Enter"])
+        with pytest.raises(TmuxCommandError, match=reason):
+            async with asyncio.timeout(PATIENCE / 2):
+                await rig.tmux.press(pane, ["Enter"], "work")
     assert await rig.by_hand("list-buffers") == ""
     assert rig.recorder.reasons == []
 

@@ -293,7 +293,7 @@ class Tmux:
             words = commands.if_untouched(session, touched_at, words)
         # Copy mode and its like eat keys.
         leave = command("copy-mode", "-q", "-t", pane)
-        press = commands.guarded(pane, words)
+        press = commands.guarded(pane, words, answers=2 if session else 1)
         answers = await connection.send([leave, press], answers=4 if session else 3)
         _check("send-keys", answers[2])
         _check("send-keys", answers[-1])

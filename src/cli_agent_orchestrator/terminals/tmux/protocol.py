@@ -306,8 +306,8 @@ COLUMNS, ROWS = 120, 40
 DEFAULT_SHELL = "/bin/sh"
 ENDED = "cao: the program has ended"
 TOUCHED = "cao: a person has pressed a key"
+"""The answers of a guarded command that was not carried out."""
 TOUCHED_AT = "#{?session_attached,#{session_activity},0}"
-"""The answer of a guarded command that was not carried out."""
 
 SERVER_OPTIONS = {
     "exit-empty": "off",
@@ -411,13 +411,17 @@ NEW_WINDOW = 3
 LINK_WINDOW = -3
 
 
-def guarded(pane: str, words: Sequence[str]) -> str:
-    """Return a command that is carried out only while the pane's program lives; it has two answers.
+def guarded(pane: str, words: Sequence[str], *, answers: int = 1) -> str:
+    """Return a command that is carried out only while the pane's program lives.
+
+    It has one answer more than what it guards, up to two.
 
     tmux 3.3a crashes when something is pasted into a dead pane, and a program may end at any time:
     only tmux itself can look and act in one step.
     """
     report = command("display-message", "-p", ENDED)
+    if answers == 2:
+        report = command("if-shell", "-F", "1", report)
     return command("if-shell", "-F", "-t", pane, "#{pane_dead}", report, command(*words))
 
 
