@@ -361,7 +361,8 @@ class TerminalService:
         return live.public()
 
     async def _adopt(self, store: TerminalStore) -> None:
-        unfinished, unreadable = [], []
+        unfinished: list[str] = []
+        unreadable: list[str] = []
         for row in store.terminals():
             try:
                 provider = get_provider(row.provider, self._config.config_dir)
