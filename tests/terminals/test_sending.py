@@ -309,6 +309,16 @@ def test_nothing_is_pasted_or_submitted_while_a_person_types() -> None:
         )
 
 
+def test_what_a_person_has_typed_since_is_neither_submitted_nor_proof() -> None:
+    theirs = AgentLook(100 + CLEAR_SECONDS, IDLE, "c yyxz c", still=CLEAR_SECONDS)
+    pasted = replace(PASTED, message="ours", since=100)
+    entered = replace(ENTERED, message="ours", since=100, before=AgentLook(99, IDLE, "ours"))
+    for touched_at, submits, told in ((98, True, True), (99, True, True), (100, False, False)):
+        look = replace(theirs, touched_at=touched_at, now=100 + 2 * CLEAR_SECONDS)
+        assert (after(pasted, look) is Do.PRESS_ENTER) == submits
+        assert isinstance(after(entered, look), Delivery) == told
+
+
 LOOKS = st.tuples(
     st.sampled_from(list(TerminalStatus)),
     st.sampled_from([None, "", "text"]),

@@ -48,10 +48,11 @@ def first_match(patterns: Mapping[Key, str], text: str) -> Key | None:
     return next((key for key, pattern in patterns.items() if find(pattern, text)), None)
 
 
-# Delete all of it? [Y/n]        1. Yes        Allow this command?
+# Delete all of it? [Y/n]        1. Yes        Allow this command?        Enter your API key:
 MAY_ASK_PATTERN = (
     r"(?i)[\[(]y(?:es)?/no?\b|\byes/no\b|^\W*1[.)] *(?:yes|ok|allow|accept|approve|trust)\b"
     r"|\b(?:allow|approve|proceed|continue|permission|overwrite|delete|run)\b.*\?\W*$"
+    r"|\b(?:key|password|passphrase|token|code)\b[^:\n]*: *$"
 )
 
 

@@ -325,7 +325,15 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
         sending = _learn(sending, {beside})
     if beside not in sending.box.known:
         return _wait_for_person(sending, look)
-    return _press(sending, look) if ours or is_still else absent
+    # Text without any of ours may be a mark in its place, or what a person has typed.
+    return (
+        _press(sending, look) if ours or (is_still and not _is_touched(sending, look)) else absent
+    )
+
+
+def _is_touched(sending: Sending, look: AgentLook) -> bool:
+    """May a person have pressed a key since the present phase began?"""
+    return bool(look.touched_at) and look.touched_at + 1 > sending.since
 
 
 def compare(draft: str, message: str) -> tuple[bool | None, str]:
@@ -383,6 +391,7 @@ def _confirm(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     is_drawn_on = text in ours and len(text) >= len(then)
     if text not in (then, ours) and not is_drawn_on:
         is_other = compare(look.draft, sending.message)[0] is False and then not in text
+        is_other = is_other and not _is_touched(sending, look)
         if is_other and look.still >= QUESTION_SECONDS:
             return _taken(sending, look, "the input box has another text")
         return _wait_for_person(sending, look)
