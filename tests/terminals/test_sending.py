@@ -213,7 +213,12 @@ def test_a_box_that_cannot_be_read_is_known_by_what_changes(
 
 @pytest.mark.parametrize(
     "question",
-    ["Delete all files? [Y/n] ", "Run: rm -rf build\n1. Yes\n2. No\n> ", "Allow it?\n> "],
+    [
+        "Delete all files? [Y/n] ",
+        "Run: rm -rf build\n1. Yes\n2. No\n> ",
+        "Allow it?\n> ",
+        "Enter your API key: ",
+    ],
 )
 def test_what_looks_like_a_question_is_never_tried(question: str) -> None:
     look = AgentLook(0, UNKNOWN, None, screen=f"said\n{question}", still=REST_SECONDS)
