@@ -357,9 +357,9 @@ def judge(track: Track, now: float) -> Verdict:
         reason = f"{_says(track.asked)}; another turn ended meanwhile"
         return Verdict(_WAITING, reason, signal.at + QUESTION_LAG)
     if track.open_end:
-        seen = track.screen
-        stopped = track.rests_surely and seen and seen.at > (track.began_at or 0.0)
-        how = track.said or (seen if stopped or (seen and seen.status is _ERROR) else None)
+        failed = track.screen is not None and track.screen.status is _ERROR
+        stopped = track.rests_surely and track.screen_changed_at > (track.began_at or 0.0)
+        how = track.said or (track.screen if failed or stopped else None)
         if how is not None:
             signal = replace(how, at=signal.at)
         elif now < signal.at + RECORD_LAG:
