@@ -152,13 +152,11 @@ SCENARIOS = {
     "the hook of the start after the first prompt": """
         10 submission, 10.1 screen processing, 10.2 hook ready, 10.3 = processing
         11 hook finished, 11.1 hook ready, 11.2 = completed""",
-    "a message that is taken before the start is reported": """
-        10.2 hook ready, 10 submission, 10.3 = processing""",
+    "a message taken before the start is told": "10.2 hook ready, 10 submission, 10.3 = processing",
     "a message that is taken before the stream reports the start": """
         10.2 stream ready, 10 submission, 10.3 = processing""",
     "a message whose turn has ended already": "10.2 hook finished, 10 submission, 10.3 = completed",
-    "a message whose turn a person has ended already": """
-        10.2 record interrupted, 10 submission, 10.3 = idle""",
+    "a message whose turn a person stopped": "10.2 record interrupted, 10 submission, 10.3 = idle",
     "two signals at the same time": "10 hook submitted, 10 hook finished, 10 = completed",
     "an error that comes up, where screens are drawn in time": """
         9 screen idle, 10 record working, 10.1 screen error, 10.1 = error""",
@@ -166,11 +164,13 @@ SCENARIOS = {
         9 screen idle, 10 hook working, 10.1 screen error, 10.1 = processing""",
     # How a turn ended.
     "a turn that stopped": "10 hook stopped, 10.1 = processing, 10+RECORD_LAG = completed",
-    "a turn that stopped with an answer": """
-        10 hook stopped, 10.2 record answered, 10.2 = completed""",
+    "a turn stopped with an answer": "10 hook stopped, 10.2 record answered, 10.2 = completed",
     "a turn that stopped with an error": "10 hook stopped, 10.2 record erred, 10.2 = error",
     "a turn that stopped after its answer": "9 record answered, 10 hook stopped, 10 = completed",
     "a turn that stopped after its error": "9 record erred, 10 hook stopped, 10 = error",
+    "a turn that a person stopped": "9.9 screen idle sure, 10 hook stopped, 10 = idle, 20 = idle",
+    "a turn that stopped after one that a person stopped": """
+        8 screen idle sure, 9 hook submitted, 10 hook stopped, 10 = processing""",
     "a turn that stopped below an error on the screen": """
         9 screen error, 10 hook stopped, 10 = error, 10.1 record answered, 10.1 = completed""",
     "an answer before more work": """

@@ -349,8 +349,7 @@ def judge(track: Track, now: float) -> Verdict:
         return Verdict(_ERROR, track.end.detail)
     signal = track.signal
     unknown = track.screen is not None and track.screen.status is TerminalStatus.UNKNOWN
-    ours = track.signal_source == SignalSource.SUBMISSION
-    if track.by_rest and unknown and (signal is None or ours):
+    if track.by_rest and unknown and track.signal_source in (None, SignalSource.SUBMISSION):
         return _by_rest(track, now)
     if signal is None or signal.status is None:
         return _by_screen(track, now)
@@ -359,7 +358,8 @@ def judge(track: Track, now: float) -> Verdict:
         return Verdict(_WAITING, reason, signal.at + QUESTION_LAG)
     if track.open_end:
         failed = track.screen is not None and track.screen.status is _ERROR
-        how = track.said or (track.screen if failed else None)
+        stopped = track.rests_surely and track.screen_changed_at > (track.began_at or 0.0)
+        how = track.said or (track.screen if failed or stopped else None)
         if how is not None:
             signal = replace(how, at=signal.at)
         elif now < signal.at + RECORD_LAG:
