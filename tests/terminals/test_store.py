@@ -99,7 +99,7 @@ def test_of_a_full_disk_it_is_said_how_to_make_room(
 
 
 def test_deliveries_and_what_is_known_of_a_box_are_remembered_until_the_terminal_goes(
-    store: TerminalStore,
+    store: TerminalStore, tmp_path: Path
 ) -> None:
     assert store.delivery("a1", "k") is None
     store.begin_delivery("a1", "k", BEGUN)
@@ -116,6 +116,10 @@ def test_deliveries_and_what_is_known_of_a_box_are_remembered_until_the_terminal
     store.save(ROW)
     assert store.delivery("a1", "k") is not None
     assert store.box("a1") == box
+    for damaged in (b"", b"\xff", b"[]", b"null"):
+        with closing(sqlite3.connect(tmp_path / STORED[0])) as beside, beside:
+            beside.execute("UPDATE boxes SET memory = ?", (damaged,))
+        assert store.box("a1") is None
     store.remove("a1")
     store.save_box("a1", box)
     assert (store.delivery("a1", "k"), store.box("a1")) == (None, None)

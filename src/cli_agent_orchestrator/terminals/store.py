@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, convert
+from msgspec import MsgspecError, Struct, convert
 from msgspec.structs import astuple
 
 from ..core import codec
@@ -188,7 +188,10 @@ class TerminalStore:
 
     def box(self, terminal_id: str) -> BoxMemory | None:
         rows = self._do("SELECT memory FROM boxes WHERE terminal_id = ?", terminal_id)
-        return codec.decode(BoxMemory, rows[0][0]) if rows else None
+        # What is damaged is learned anew.
+        with suppress(MsgspecError):
+            return codec.decode(BoxMemory, rows[0][0]) if rows else None
+        return None
 
     def save_box(self, terminal_id: str, box: BoxMemory) -> None:
         """Save what is known of a box; of a terminal that is gone, nothing."""
