@@ -322,6 +322,10 @@ def test_what_a_person_has_typed_since_is_neither_submitted_nor_proof() -> None:
         look = replace(theirs, touched_at=touched_at, now=100 + 2 * CLEAR_SECONDS)
         assert (after(pasted, look) is Do.PRESS_ENTER) == submits
         assert isinstance(after(entered, look), Delivery) == told
+    folded = replace(pasted, message=LONG)
+    for draft, submits in (("[Pasted text #1]", True), ("[Pasted text #1] please", False)):
+        look = replace(theirs, draft=draft, touched_at=100, now=100 + PERSON_SECONDS)
+        assert (after(folded, look) is Do.PRESS_ENTER) == submits
 
 
 LOOKS = st.tuples(

@@ -318,6 +318,10 @@ def _submit(sending: Sending, look: AgentLook) -> tuple[Sending, Action]:
     if text in sending.box.known:
         return absent
     ours, beside = compare(look.draft, sending.message)
+    if _is_touched(sending, look) and squeeze(sending.message) not in text:
+        # Beside the mark of a folded message may be what a person has typed.
+        unfolded = squeeze(re.sub(r"\[[^\]]*\d[^\]]*\]", "", look.draft))
+        beside = beside or ("" if unfolded in squeeze(sending.message) else unfolded)
     rows = look.draft.split("\n")
     below = {squeeze("".join(rows[row:])) for row in range(1, len(rows))}
     if beside in below and look.now - sending.since <= CLEAR_SECONDS:
