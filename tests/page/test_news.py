@@ -85,8 +85,7 @@ async def test_a_run_that_has_ended_is_not_asked_again_whether_it_lives(state: P
 
 
 async def test_no_task_and_no_watch_is_left_when_nobody_listens(state: Path) -> None:
-    # Those of the test before may be about to end.
-    earlier = {*asyncio.all_tasks(), *threading.enumerate()}
+    earlier = {*asyncio.all_tasks(), *threading.enumerate()}  # they may be about to end
 
     def under_way() -> tuple[int, int]:
         """Return how many new tasks there are, and how many new threads that watch folders."""
